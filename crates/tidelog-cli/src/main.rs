@@ -1,0 +1,2 @@
+//! The tidelog command.
+fn main() {}

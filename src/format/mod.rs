@@ -1,0 +1,1 @@
+//! Bytes to values and back: no files, no threads.

@@ -1,0 +1,5 @@
+//! An embedded, durable stream log.
+
+mod format;
+mod sync;
+pub mod sys;

@@ -1,0 +1,17 @@
+//! The one door to atomics, locks and threads: `std`, or `loom` under `--cfg loom`.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Arc, Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+};
+
+mod watermark;
+
+pub(crate) use watermark::{Watermark, Waited};
