@@ -1,0 +1,465 @@
+//! Everything that can go wrong, by what the caller can do about it.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong, with coordinates.
+///
+/// Three families matter to a program:
+///
+/// * **Rejected**: nothing was written. All variants but those named below.
+/// * **In doubt**: [`Error::InDoubt`]. It was written, but the sync failed; whether it is there
+///   shows after the store has been opened again.
+/// * **Failed**: [`Error::Failed`], [`Error::StoreFailed`]. An earlier failure stands in the way
+///   until the store is opened again. Nothing was written.
+///
+/// An error can be cloned, since one failed sync answers many waiters.
+///
+/// # Examples
+///
+/// ```
+/// use tidelog::{Error, Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # let topic = store.topic("quakes")?;
+/// match topic.append(Record::new("M 4.6 Volcano, Hawaii")) {
+///     Ok(at) => println!("{at} is on disk"),
+///     Err(Error::StorageFull { .. }) => println!("nothing was written: free space, call again"),
+///     Err(Error::InDoubt { offsets, .. }) => println!("{offsets:?}: reopen, then look"),
+///     Err(error) => return Err(error.into()),
+/// }
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another process, or another handle of this one, owns the store for writing.
+    #[error("{} is owned by {}", path.display(), Owner(*pid))]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// The owner's process id, where its lock file tells it.
+        pid: Option<u32>,
+    },
+
+    /// The store, or the thing the handle stood for, has been closed.
+    #[error("the store is closed")]
+    Closed,
+
+    /// A name that no topic or subscription can have.
+    #[error("{name:?} is not a name: {reason}")]
+    InvalidName {
+        /// The name as given.
+        name: String,
+        /// Which rule it breaks.
+        reason: &'static str,
+    },
+
+    /// An option outside its limits.
+    #[error("option {option}: {reason}")]
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What is wrong with its value.
+        reason: String,
+    },
+
+    /// There is no topic of that name.
+    #[error("there is no topic {topic:?}")]
+    TopicUnknown {
+        /// The name asked for.
+        topic: String,
+    },
+
+    /// The topic exists with another setting that cannot change.
+    #[error("topic {topic:?} has {setting} {existing}, not {requested}")]
+    TopicMismatch {
+        /// The topic.
+        topic: String,
+        /// Which setting: partitions, or content type.
+        setting: &'static str,
+        /// What it has.
+        existing: String,
+        /// What was asked for.
+        requested: String,
+    },
+
+    /// The topic was deleted while it was in use.
+    #[error("topic {topic:?} was deleted")]
+    TopicDeleted {
+        /// The topic.
+        topic: String,
+    },
+
+    /// The topic was finished: it can be read, and never be appended to again.
+    #[error("topic {topic:?} is finished")]
+    Finished {
+        /// The topic.
+        topic: String,
+    },
+
+    /// The topic has no partition of that number.
+    #[error("topic {topic:?} has {partitions} partitions, no number {partition}")]
+    PartitionUnknown {
+        /// The topic.
+        topic: String,
+        /// The number asked for.
+        partition: u32,
+        /// How many there are, numbered from 0.
+        partitions: u32,
+    },
+
+    /// An offset means something in one partition only, and the topic has several.
+    #[error("topic {topic:?} has {partitions} partitions: name the one that is meant")]
+    PartitionNeeded {
+        /// The topic.
+        topic: String,
+        /// How many partitions it has.
+        partitions: u32,
+    },
+
+    /// The keys, or the explicit partitions, of a batch lead to more than one partition.
+    #[error("the batch spreads over partitions of topic {topic:?}, which is not supported yet")]
+    BatchSpread {
+        /// The topic.
+        topic: String,
+    },
+
+    /// A record, or a part of one, is over its limit. Nothing was written.
+    #[error("{what} of {size} is over the limit of {limit}")]
+    TooLarge {
+        /// Which part.
+        what: Part,
+        /// Its size, in bytes (headers: their number).
+        size: u64,
+        /// The limit in force.
+        limit: u64,
+    },
+
+    /// The topic holds as many bytes as it may. Nothing was written.
+    #[error("topic {topic:?} is full: {used} bytes of {limit}")]
+    TopicFull {
+        /// The topic.
+        topic: String,
+        /// Bytes its partition holds now, or would hold.
+        used: u64,
+        /// `max_total_bytes`, shared evenly by its partitions.
+        limit: u64,
+    },
+
+    /// The disk is full. Nothing was written; the same call succeeds once there is space.
+    #[error("{}: no space for {needed} bytes ({})", path.display(), Free(*free))]
+    StorageFull {
+        /// What was to be made or written.
+        path: PathBuf,
+        /// How many bytes it needed.
+        needed: u64,
+        /// How many are free, where the disk tells.
+        free: Option<u64>,
+    },
+
+    /// The records were written but the sync that was to make them durable failed: after the
+    /// store has been opened again they may be there, or not.
+    #[error("{topic}/{partition}@{}..{} is in doubt: {cause}", offsets.start, offsets.end)]
+    InDoubt {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The offsets the records have, if they are there.
+        offsets: Range<u64>,
+        /// The sync that failed.
+        cause: Arc<Error>,
+    },
+
+    /// The partition takes no appends since an earlier failure; its durable records stay
+    /// readable. Opening the store again checks it.
+    #[error("{topic}/{partition} failed earlier: {cause}")]
+    Failed {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// What happened.
+        cause: Arc<Error>,
+    },
+
+    /// The store takes no more writes since its journal failed.
+    #[error("the store's journal failed earlier: {cause}")]
+    StoreFailed {
+        /// What happened.
+        cause: Arc<Error>,
+    },
+
+    /// A damaged record. The records around it stay readable: a reader may skip it.
+    #[error("{topic}/{partition}@{offset} is damaged: {reason} ({} at byte {place})", file.display())]
+    Corrupt {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The first damaged offset.
+        offset: u64,
+        /// The first offset behind the damage: a reader goes on there.
+        next: u64,
+        /// The segment file.
+        file: PathBuf,
+        /// Where in the file, in bytes.
+        place: u64,
+        /// What does not fit.
+        reason: Flaw,
+    },
+
+    /// A record whose bytes cannot be had: a bad sector, or a file cut short from outside. The
+    /// records around it stay readable: a reader may skip it.
+    #[error("{topic}/{partition}@{offset} cannot be read: {source} ({} at byte {place})", file.display())]
+    Unreadable {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The first offset that cannot be read.
+        offset: u64,
+        /// The first offset behind the damage: a reader goes on there.
+        next: u64,
+        /// The segment file.
+        file: PathBuf,
+        /// Where in the file, in bytes.
+        place: u64,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
+
+    /// Files are missing, short, or older than what the store's other files promise: they were
+    /// lost or restored from a copy. Everything is kept as it is.
+    #[error("{}: {reason}", path.display())]
+    Mismatch {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is promised and what was found.
+        reason: String,
+    },
+
+    /// The record was removed by retention.
+    #[error("{topic}/{partition}@{asked} has expired: the first offset there is {first}")]
+    OffsetExpired {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The offset asked for.
+        asked: u64,
+        /// The first one still there.
+        first: u64,
+    },
+
+    /// An offset beyond the end, where only one that exists will do.
+    #[error("{topic}/{partition} ends at {end}, before {asked}")]
+    BeyondEnd {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The offset asked for.
+        asked: u64,
+        /// The next offset that will be given.
+        end: u64,
+    },
+
+    /// The subscription has a live holder already.
+    #[error("subscription {subscription:?} on topic {topic:?} is in use")]
+    SubscriptionBusy {
+        /// The topic.
+        topic: String,
+        /// The subscription.
+        subscription: String,
+    },
+
+    /// The subscription is paused.
+    #[error("subscription {subscription:?} on topic {topic:?} is paused")]
+    SubscriptionPaused {
+        /// The topic.
+        topic: String,
+        /// The subscription.
+        subscription: String,
+    },
+
+    /// A format version, flag or event kind that this version of the library does not know.
+    /// Nothing was changed.
+    #[error("{}: {what} {found} is not supported (known: {known})", path.display())]
+    UnsupportedVersion {
+        /// The file.
+        path: PathBuf,
+        /// What is unknown: version, flags, event.
+        what: &'static str,
+        /// What was found.
+        found: String,
+        /// What is known.
+        known: String,
+    },
+
+    /// A path that is not what the store put there: a symbolic link, somebody else's file, a
+    /// folder in the place of a file.
+    #[error("{} is refused: {reason}", path.display())]
+    Refused {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        reason: &'static str,
+    },
+
+    /// The payload is not UTF-8.
+    #[error("the payload is not UTF-8 from byte {valid_up_to}")]
+    NotText {
+        /// How many bytes at its beginning are.
+        valid_up_to: usize,
+    },
+
+    /// A background thread ended without doing what was asked of it.
+    #[error("the {thread} thread has ended: {reason}")]
+    ThreadEnded {
+        /// Which one.
+        thread: &'static str,
+        /// Its panic message, or why it could not be started.
+        reason: String,
+    },
+
+    /// The disk or the system refused.
+    #[error("{op} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        op: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// The system's answer.
+        source: Arc<io::Error>,
+    },
+}
+
+/// What does not fit in a damaged frame or header: expected and found, as fields.
+pub use crate::format::Flaw;
+
+/// The part of a record that a limit is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// A whole record as it lies in the log, in bytes.
+    Record,
+    /// All records of a batch together, in bytes.
+    Batch,
+    /// The key.
+    Key,
+    /// The number of headers.
+    Headers,
+    /// A header's name.
+    HeaderName,
+    /// A header's value.
+    HeaderValue,
+    /// The event id.
+    EventId,
+    /// The producer's id.
+    ProducerId,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Record => "a record",
+            Part::Batch => "a batch",
+            Part::Key => "a key",
+            Part::Headers => "a number of headers",
+            Part::HeaderName => "a header name",
+            Part::HeaderValue => "a header value",
+            Part::EventId => "an event id",
+            Part::ProducerId => "a producer id",
+        })
+    }
+}
+
+struct Owner(Option<u32>);
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(pid) => write!(f, "process {pid}"),
+            None => f.write_str("another process"),
+        }
+    }
+}
+
+struct Free(Option<u64>);
+
+impl fmt::Display for Free {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(free) => write!(f, "{free} free"),
+            None => f.write_str("the disk does not tell how many are free"),
+        }
+    }
+}
+
+impl Error {
+    /// An [`Error::Io`], or [`Error::StorageFull`] where the system says that there is no space.
+    pub(crate) fn io(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
+        let path = path.into();
+        if is_full(&source) {
+            return Error::StorageFull {
+                path,
+                needed: 0,
+                free: None,
+            };
+        }
+        Error::Io {
+            op,
+            path,
+            source: Arc::new(source),
+        }
+    }
+}
+
+/// Whether the system says that the disk, or the quota, is used up.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_read_as_sentences_with_coordinates() {
+        let error = Error::OffsetExpired {
+            topic: "quakes".into(),
+            partition: 2,
+            asked: 7,
+            first: 40,
+        };
+        assert_eq!(
+            error.to_string(),
+            "quakes/2@7 has expired: the first offset there is 40"
+        );
+        let full = Error::io("write", "x", io::Error::from(io::ErrorKind::StorageFull));
+        assert!(matches!(full, Error::StorageFull { .. }), "{full}");
+        let other = Error::io("write", "x", io::Error::from_raw_os_error(5));
+        assert!(
+            matches!(other, Error::Io { op: "write", .. }),
+            "{other}"
+        );
+    }
+
+    #[test]
+    fn an_error_can_cross_threads() {
+        fn check<T: Send + Sync + Clone + 'static>() {}
+        check::<Error>();
+    }
+}

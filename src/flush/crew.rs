@@ -1,0 +1,249 @@
+//! A few threads that do one duty for many logs, and claim a log while they do.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::{DirtyLog, Next};
+use crate::error::{Error, Result};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+
+/// The duty of a crew, for one log.
+pub(crate) type Duty = fn(&dyn DirtyLog) -> Next;
+
+/// Threads with one duty. Without threads (*inline*) whoever waits calls [`Crew::turn`].
+pub(crate) struct Crew {
+    shared: Arc<Shared>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    inline: bool,
+}
+
+struct Shared {
+    name: &'static str,
+    duty: Duty,
+    queue: Mutex<Queue>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    due: VecDeque<Arc<dyn DirtyLog>>,
+    claims: BTreeMap<u64, Claim>,
+    later: BTreeMap<u64, (Instant, Arc<dyn DirtyLog>)>,
+    stopping: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// In `due`.
+    Queued,
+    /// A thread is at it.
+    Running,
+    /// A thread is at it, and it was asked for again meanwhile.
+    RunningAndDue,
+}
+
+impl Queue {
+    fn push(&mut self, log: Arc<dyn DirtyLog>) -> bool {
+        let id = log.id();
+        self.later.remove(&id);
+        match self.claims.get(&id) {
+            None => {
+                self.claims.insert(id, Claim::Queued);
+                self.due.push_back(log);
+                true
+            }
+            Some(Claim::Queued | Claim::RunningAndDue) => false,
+            Some(Claim::Running) => {
+                self.claims.insert(id, Claim::RunningAndDue);
+                false
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<Arc<dyn DirtyLog>> {
+        let log = self.due.pop_front()?;
+        self.claims.insert(log.id(), Claim::Running);
+        Some(log)
+    }
+
+    /// Gives the claim back; whether the log became due again.
+    fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next) -> bool {
+        let id = log.id();
+        let again = self.claims.remove(&id) == Some(Claim::RunningAndDue);
+        if again {
+            self.claims.insert(id, Claim::Queued);
+            self.due.push_back(log);
+        } else if let Next::After(pause) = next
+            && !self.stopping
+        {
+            self.later.insert(id, (Instant::now() + pause, log));
+        }
+        again
+    }
+
+    /// Moves what has rested long enough into `due`; how long until the next of the others.
+    fn promote(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let ripe: Vec<u64> = self
+            .later
+            .iter()
+            .filter(|(_, (at, _))| *at <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ripe {
+            if let Some((_, log)) = self.later.remove(&id) {
+                self.push(log);
+            }
+        }
+        let nearest = self.later.values().map(|(at, _)| *at).min()?;
+        Some(nearest.saturating_duration_since(now))
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        // Nothing that can panic runs under this mutex.
+        self.queue.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Does the duty for a log that was taken from the queue.
+    fn serve(&self, log: Arc<dyn DirtyLog>) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.duty)(log.as_ref())));
+        let next = match outcome {
+            Ok(next) => next,
+            Err(panic) => {
+                log.abandon(self.name, panic_message(panic.as_ref()));
+                Next::Rest
+            }
+        };
+        let again = self.queue().done(log, next);
+        if again {
+            self.work.notify_one();
+        }
+    }
+
+    fn work(&self) {
+        let mut queue = self.queue();
+        loop {
+            let pause = queue.promote();
+            if let Some(log) = queue.take() {
+                drop(queue);
+                self.serve(log);
+                queue = self.queue();
+                continue;
+            }
+            if queue.stopping {
+                return;
+            }
+            queue = match pause {
+                None => self.work.wait(queue).unwrap_or_else(|poison| poison.into_inner()),
+                Some(pause) => {
+                    let waited = self.work.wait_timeout(queue, pause);
+                    waited.unwrap_or_else(|poison| poison.into_inner()).0
+                }
+            };
+        }
+    }
+}
+
+impl Crew {
+    /// Starts `threads` threads; with none the crew is inline.
+    pub(crate) fn start(name: &'static str, threads: usize, duty: Duty) -> Result<Crew> {
+        let shared = Arc::new(Shared {
+            name,
+            duty,
+            queue: Mutex::new(Queue::default()),
+            work: Condvar::new(),
+        });
+        let crew = Crew {
+            shared,
+            threads: Mutex::new(Vec::new()),
+            inline: threads == 0,
+        };
+        for _ in 0..threads {
+            let shared = Arc::clone(&crew.shared);
+            let spawned = std::thread::Builder::new()
+                .name(format!("tidelog-{name}"))
+                .spawn(move || shared.work());
+            match spawned {
+                Ok(thread) => crew.handles().push(thread),
+                Err(error) => {
+                    crew.stop();
+                    return Err(Error::ThreadEnded {
+                        thread: name,
+                        reason: error.to_string(),
+                    });
+                }
+            }
+        }
+        Ok(crew)
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Whether callers must do the work themselves, by [`Crew::turn`].
+    pub(crate) fn is_inline(&self) -> bool {
+        self.inline
+    }
+
+    /// Asks for the log's duty. It will begin after this call.
+    pub(crate) fn request(&self, log: Arc<dyn DirtyLog>) {
+        let fresh = self.shared.queue().push(log);
+        if fresh && !self.inline {
+            self.shared.work.notify_one();
+        }
+    }
+
+    /// Inline: does what is due, on the caller's thread.
+    pub(crate) fn turn(&self) {
+        loop {
+            let Some(log) = self.shared.queue().take() else {
+                return;
+            };
+            self.shared.serve(log);
+        }
+    }
+
+    /// Does what is due and ends the threads. What rests is not waited for.
+    pub(crate) fn stop(&self) {
+        {
+            let mut queue = self.shared.queue();
+            queue.stopping = true;
+            queue.later.clear();
+        }
+        self.shared.work.notify_all();
+        let threads = std::mem::take(&mut *self.handles());
+        let me = std::thread::current().id();
+        for thread in threads {
+            if thread.thread().id() != me && thread.join().is_err() {
+                tracing::error!(crew = self.shared.name, "a thread of the crew panicked");
+            }
+        }
+        if self.inline {
+            self.turn();
+        }
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "crew_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+use std::sync::Mutex as StdMutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use super::*;
+
+/// A log whose duty is a closure.
+struct Scripted {
+    id: u64,
+    runs: AtomicUsize,
+    abandoned: StdMutex<Option<String>>,
+    duty: Box<dyn Fn(usize) -> Next + Send + Sync>,
+}
+
+impl Scripted {
+    fn new(id: u64, duty: impl Fn(usize) -> Next + Send + Sync + 'static) -> Arc<Scripted> {
+        Arc::new(Scripted {
+            id,
+            runs: AtomicUsize::new(0),
+            abandoned: StdMutex::new(None),
+            duty: Box::new(duty),
+        })
+    }
+
+    fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+impl DirtyLog for Scripted {
+    fn id(&self) -> u64 {
+        self.id
+    }
+    fn round(&self) -> Next {
+        let run = self.runs.fetch_add(1, Ordering::SeqCst);
+        (self.duty)(run)
+    }
+    fn prepare(&self) -> Next {
+        Next::Rest
+    }
+    fn abandon(&self, _: &'static str, reason: String) {
+        *self.abandoned.lock().unwrap() = Some(reason);
+    }
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(60), "hung: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Ten requests arrive while a round is under way: they share the one that follows it.
+#[test]
+fn requests_during_a_round_share_the_next_one() {
+    let (entered, in_round) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = StdMutex::new(released);
+    let entered = StdMutex::new(entered);
+    let log = Scripted::new(7, move |run| {
+        if run == 0 {
+            entered.lock().unwrap().send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        }
+        Next::Rest
+    });
+    let crew = Crew::start("test", 3, |log| log.round()).unwrap();
+    crew.request(log.clone());
+    in_round.recv().unwrap();
+    for _ in 0..10 {
+        crew.request(log.clone());
+    }
+    assert_eq!(log.runs(), 1, "the claim keeps the other two threads away");
+    release.send(()).unwrap();
+    until("the second round", || log.runs() == 2);
+    crew.stop();
+    assert_eq!(log.runs(), 2);
+}
+
+/// A round panics: the log is told, and the crew goes on with other logs.
+#[test]
+fn a_panicking_round_abandons_its_log_and_no_other() {
+    let bad = Scripted::new(1, |_| panic!("the disk caught fire"));
+    let good = Scripted::new(2, |_| Next::Rest);
+    let crew = Crew::start("test", 1, |log| log.round()).unwrap();
+    crew.request(bad.clone());
+    crew.request(good.clone());
+    until("the good log's round", || good.runs() == 1);
+    let told = bad.abandoned.lock().unwrap().clone();
+    assert_eq!(told.as_deref(), Some("the disk caught fire"));
+    crew.stop();
+}
+
+/// A log that went quiet asks to be looked at once more, later; stopping does not wait for it.
+#[test]
+fn a_resting_log_is_served_again_and_stopping_forgets_it() {
+    let log = Scripted::new(1, |run| match run {
+        0 => Next::After(Duration::from_millis(5)),
+        _ => Next::After(Duration::from_secs(3600)),
+    });
+    let crew = Crew::start("test", 1, |log| log.round()).unwrap();
+    crew.request(log.clone());
+    until("the second look", || log.runs() == 2);
+    crew.stop();
+    assert_eq!(log.runs(), 2);
+    assert_eq!(Arc::strong_count(&log), 1, "the crew holds no log after it stopped");
+}
+
+/// Without threads nothing happens until somebody takes a turn.
+#[test]
+fn an_inline_crew_works_only_in_turns() {
+    let log = Scripted::new(1, |_| Next::After(Duration::from_millis(1)));
+    let crew = Crew::start("test", 0, |log| log.round()).unwrap();
+    crew.request(log.clone());
+    assert_eq!(log.runs(), 0);
+    crew.turn();
+    assert_eq!(log.runs(), 1);
+    crew.turn();
+    assert_eq!(log.runs(), 1);
+}

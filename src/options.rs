@@ -1,0 +1,225 @@
+//! How a store and its topics are shaped.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::sys::{Clock, Disk, Storage, SystemClock};
+
+/// A gibibyte: the largest record or batch that can be allowed.
+pub const MAX_RECORD_BYTES: u64 = 1 << 30;
+/// The most partitions a topic can have.
+pub const MAX_PARTITIONS: u32 = 65_535;
+
+/// How a store is opened. [`StoreOptions::new`] is what [`Store::open`](crate::Store::open) uses.
+///
+/// # Examples
+///
+/// ```
+/// use tidelog::{Store, StoreOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// let store = Store::open_with(&path, StoreOptions::new().sync_workers(2))?;
+/// # store.close()?;
+/// # Ok::<(), tidelog::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) sync_workers: usize,
+    pub(crate) inline: bool,
+    pub(crate) strict: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        StoreOptions::new()
+    }
+}
+
+impl StoreOptions {
+    /// The real disk, the system's clock, four sync workers.
+    pub fn new() -> Self {
+        StoreOptions {
+            storage: Arc::new(Disk::default()),
+            clock: Arc::new(SystemClock),
+            sync_workers: 4,
+            inline: false,
+            strict: false,
+        }
+    }
+
+    /// The disk to live on, in place of the real one with its default modes.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// The clock to go by.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How many logs may be synced at the same time, 1 to 64. Each takes a thread.
+    pub fn sync_workers(mut self, workers: usize) -> Self {
+        self.sync_workers = workers;
+        self
+    }
+
+    /// Whether opening fails when a topic's folder is damaged, instead of leaving that topic
+    /// failed beside healthy ones.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.strict = strict;
+        self
+    }
+
+    /// No background threads: whoever waits for durability syncs, on its own thread. It makes
+    /// every run on the simulated disk repeatable; it is not for programs.
+    #[cfg(feature = "sim")]
+    pub fn inline(mut self) -> Self {
+        self.inline = true;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if !(1..=64).contains(&self.sync_workers) {
+            return Err(Error::InvalidOption {
+                option: "sync_workers",
+                reason: format!("{} is not within 1 to 64", self.sync_workers),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// What a topic is made with.
+///
+/// Partitions and content type are fixed for the topic's life; the limits may change when the
+/// topic is opened with other ones.
+///
+/// # Examples
+///
+/// ```
+/// use tidelog::TopicOptions;
+/// let options = TopicOptions::new()
+///     .partitions(4)
+///     .content_type("application/json")
+///     .max_record_bytes(1 << 20);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TopicOptions {
+    pub(crate) partitions: u32,
+    pub(crate) content_type: String,
+    pub(crate) max_record_bytes: u64,
+    pub(crate) max_batch_bytes: u64,
+    pub(crate) max_total_bytes: Option<u64>,
+    pub(crate) first_segment_bytes: u64,
+    pub(crate) max_segment_bytes: u64,
+    pub(crate) unsettled_bytes: u64,
+}
+
+impl Default for TopicOptions {
+    fn default() -> Self {
+        TopicOptions::new()
+    }
+}
+
+impl TopicOptions {
+    /// One partition of bytes without a stated type, records and batches up to 16 MiB, segments
+    /// from 64 KiB doubling to 128 MiB, no limit on the whole.
+    pub fn new() -> Self {
+        TopicOptions {
+            partitions: 1,
+            content_type: "application/octet-stream".to_owned(),
+            max_record_bytes: 16 << 20,
+            max_batch_bytes: 16 << 20,
+            max_total_bytes: None,
+            first_segment_bytes: 64 << 10,
+            max_segment_bytes: 128 << 20,
+            unsettled_bytes: 16 << 20,
+        }
+    }
+
+    /// How many partitions, 1 to 65,535. They cannot be added to later, since keys would move.
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// The content type of the payloads, up to 255 bytes of visible ASCII.
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.content_type = content_type.into();
+        self
+    }
+
+    /// The largest record: its frame with key, headers and payload, in bytes, up to 1 GiB.
+    pub fn max_record_bytes(mut self, bytes: u64) -> Self {
+        self.max_record_bytes = bytes;
+        self
+    }
+
+    /// The largest batch, in bytes of frames, up to 1 GiB. Raising it lets recovery look further
+    /// ahead after a crash.
+    pub fn max_batch_bytes(mut self, bytes: u64) -> Self {
+        self.max_batch_bytes = bytes;
+        self
+    }
+
+    /// How many bytes of records the topic may hold, shared evenly by its partitions; appends
+    /// beyond it are [`Error::TopicFull`].
+    pub fn max_total_bytes(mut self, bytes: u64) -> Self {
+        self.max_total_bytes = Some(bytes);
+        self
+    }
+
+    /// The size of a log's first segment file, 16 KiB to `max_segment_bytes`; each next one is
+    /// twice as large, up to that.
+    pub fn first_segment_bytes(mut self, bytes: u64) -> Self {
+        self.first_segment_bytes = bytes;
+        self
+    }
+
+    /// The size of a log's segment files once they have stopped doubling, up to 4 GiB.
+    pub fn max_segment_bytes(mut self, bytes: u64) -> Self {
+        self.max_segment_bytes = bytes;
+        self
+    }
+
+    /// How many bytes of a log may be written and not yet safe in their segment, 64 KiB to 1 GiB.
+    /// It bounds what reopening after a crash has to read.
+    pub fn unsettled_bytes(mut self, bytes: u64) -> Self {
+        self.unsettled_bytes = bytes;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        within("partitions", u64::from(self.partitions), 1, u64::from(MAX_PARTITIONS))?;
+        within("max_record_bytes", self.max_record_bytes, 64, MAX_RECORD_BYTES)?;
+        within("max_batch_bytes", self.max_batch_bytes, 64, MAX_RECORD_BYTES)?;
+        within("max_segment_bytes", self.max_segment_bytes, 16 << 10, 4 << 30)?;
+        within("first_segment_bytes", self.first_segment_bytes, 16 << 10, self.max_segment_bytes)?;
+        within("unsettled_bytes", self.unsettled_bytes, 64 << 10, 1 << 30)?;
+        if self.max_total_bytes == Some(0) {
+            within("max_total_bytes", 0, 1, u64::MAX)?;
+        }
+        let text = self.content_type.as_bytes();
+        if text.is_empty() || text.len() > 255 || !text.iter().all(|b| (b' '..=b'~').contains(b)) {
+            return Err(Error::InvalidOption {
+                option: "content_type",
+                reason: format!("{:?} is not 1 to 255 bytes of visible ASCII", self.content_type),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn within(option: &'static str, value: u64, least: u64, most: u64) -> Result<()> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::InvalidOption {
+        option,
+        reason: format!("{value} is not within {least} to {most}"),
+    })
+}

@@ -1,0 +1,102 @@
+//! Which log this is and where it lies: the coordinates of every error.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Flaw};
+use crate::format::{Identity, TopicName};
+use crate::segment::{Trouble, file_name};
+use crate::sys::Storage;
+
+/// A log's coordinates.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) storage: Arc<dyn Storage>,
+    /// The folder of its segments.
+    pub(crate) dir: PathBuf,
+    /// Where files go that do not belong to it.
+    pub(crate) quarantine: PathBuf,
+    pub(crate) store: [u8; 16],
+    pub(crate) log: u64,
+    pub(crate) topic: TopicName,
+    pub(crate) partition: u32,
+}
+
+impl Site {
+    /// The path of a segment file.
+    pub(crate) fn segment(&self, number: u32) -> PathBuf {
+        self.dir.join(file_name(number))
+    }
+
+    /// The topic's name; the journal's is empty.
+    pub(crate) fn topic(&self) -> String {
+        self.topic.as_str().to_owned()
+    }
+
+    /// Whether a segment header was written for this log and this number.
+    pub(crate) fn owns(&self, identity: &Identity, number: u32) -> bool {
+        identity.store == self.store && identity.log == self.log && identity.number == number
+    }
+
+    /// The log fails from now on.
+    pub(crate) fn failed(&self, cause: Arc<Error>) -> Error {
+        Error::Failed {
+            topic: self.topic(),
+            partition: self.partition,
+            cause,
+        }
+    }
+
+    /// A damaged record, or one whose bytes cannot be had.
+    pub(crate) fn unreadable(&self, at: Damage, trouble: Trouble) -> Error {
+        match trouble {
+            Trouble::Flaw(reason) => self.corrupt(at, reason),
+            Trouble::Io(source) => Error::Unreadable {
+                topic: self.topic(),
+                partition: self.partition,
+                offset: at.offset,
+                next: at.next,
+                file: self.segment(at.segment),
+                place: at.place,
+                source: Arc::new(source),
+            },
+        }
+    }
+
+    pub(crate) fn corrupt(&self, at: Damage, reason: Flaw) -> Error {
+        Error::Corrupt {
+            topic: self.topic(),
+            partition: self.partition,
+            offset: at.offset,
+            next: at.next,
+            file: self.segment(at.segment),
+            place: at.place,
+            reason,
+        }
+    }
+
+    /// Files do not fit what is promised of them.
+    pub(crate) fn mismatch(&self, path: &Path, reason: impl Into<String>) -> Error {
+        Error::Mismatch {
+            path: path.to_owned(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An operation on a segment file failed.
+    pub(crate) fn io(&self, op: &'static str, number: u32, source: io::Error) -> Error {
+        Error::io(op, self.segment(number), source)
+    }
+}
+
+/// A stretch of records that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Damage {
+    pub(crate) segment: u32,
+    pub(crate) place: u64,
+    /// The first offset of the stretch.
+    pub(crate) offset: u64,
+    /// The first offset behind it.
+    pub(crate) next: u64,
+}

@@ -1,0 +1,73 @@
+//! The header page: the identity and, each in a sector of its own, two slots and the seal.
+
+use std::io;
+
+use crate::format::{Choice, Flaw, Identity, SECTOR, Sector, Seed, Slot, choose};
+use crate::sys::File;
+
+/// What the first sectors of a segment file say.
+#[derive(Debug)]
+pub(crate) enum Page {
+    /// The file is too short for a header: its creation was cut off.
+    Short,
+    /// Nobody has taken the segment over yet.
+    Unassigned,
+    /// It belongs to a log.
+    Assigned(Box<Header>),
+    /// It is not a segment header, or a damaged one, or one of a later version.
+    Bad(Flaw),
+}
+
+/// A header that was read whole.
+#[derive(Debug, Clone)]
+pub(crate) struct Header {
+    pub(crate) identity: Identity,
+    /// The newest slot that is whole, and the sector that the next one goes to.
+    pub(crate) slots: Choice,
+    /// Where the segment ends, if that has been written.
+    pub(crate) seal: Option<Slot>,
+    /// The four sectors as they were read.
+    pub(crate) bytes: [u8; 4 * SECTOR],
+}
+
+impl Header {
+    /// What frames and slots of this life of the segment are checked with.
+    pub(crate) fn seed(&self) -> Seed {
+        self.identity.seed()
+    }
+}
+
+/// Reads and checks the header page.
+pub(crate) fn read_page(file: &dyn File) -> io::Result<Page> {
+    let mut bytes = [0; 4 * SECTOR];
+    if file.read_at(&mut bytes, 0)? < bytes.len() {
+        return Ok(Page::Short);
+    }
+    Ok(parse(bytes).unwrap_or_else(Page::Bad))
+}
+
+fn parse(bytes: [u8; 4 * SECTOR]) -> Result<Page, Flaw> {
+    let Some(identity) = Identity::decode(sector(&bytes, 0))? else {
+        return Ok(Page::Unassigned);
+    };
+    let seed = identity.seed();
+    let read = |at: Sector| Slot::decode(sector(&bytes, at.place()), seed);
+    let slots = choose(read(Sector::A)?, read(Sector::B)?);
+    let seal = read(Sector::Seal)?.filter(|slot| slot.is_final);
+    Ok(Page::Assigned(Box::new(Header {
+        identity,
+        slots,
+        seal,
+        bytes,
+    })))
+}
+
+fn sector(bytes: &[u8; 4 * SECTOR], place: u64) -> &[u8; SECTOR] {
+    let (sectors, _) = bytes.as_chunks::<SECTOR>();
+    match place {
+        512 => &sectors[1],
+        1024 => &sectors[2],
+        1536 => &sectors[3],
+        _ => &sectors[0],
+    }
+}

@@ -1,0 +1,143 @@
+//! A segment as readers see it: frames in place, below what is published.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use crate::format::{ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, padded};
+use crate::sys::{File, View};
+
+/// Where a segment ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The end of its last frame, in the file.
+    pub(crate) place: u64,
+    /// The offset with which the next segment begins.
+    pub(crate) next: u64,
+}
+
+/// Why a frame cannot be read.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// Its bytes do not fit.
+    Flaw(Flaw),
+    /// They cannot be had: a bad sector, or a file that was cut short.
+    Io(io::Error),
+}
+
+/// A segment that is open for reading, active or done.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) identity: Identity,
+    seed: Seed,
+    records: View,
+    index: View,
+    end: OnceLock<End>,
+}
+
+impl Segment {
+    /// A segment with its two regions. `end` is known for one that is done.
+    pub(crate) fn new(
+        path: PathBuf,
+        file: Arc<dyn File>,
+        identity: Identity,
+        (records, index): (View, View),
+        end: Option<End>,
+    ) -> Segment {
+        let seed = identity.seed();
+        Segment {
+            path,
+            file,
+            identity,
+            seed,
+            records,
+            index,
+            end: end.map_or_else(OnceLock::new, OnceLock::from),
+        }
+    }
+
+    /// The segment's number in its log.
+    pub(crate) fn number(&self) -> u32 {
+        self.identity.number
+    }
+
+    /// The offset of its first record.
+    pub(crate) fn base(&self) -> u64 {
+        self.identity.base
+    }
+
+    /// The place of its first record.
+    pub(crate) fn start(&self) -> u64 {
+        self.identity.layout.records_at
+    }
+
+    /// What its frames are checked with.
+    pub(crate) fn seed(&self) -> Seed {
+        self.seed
+    }
+
+    /// Where it ends, once that is settled; before that it may still grow.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.end.get().copied()
+    }
+
+    /// Settles where it ends. What was said first stays.
+    pub(crate) fn set_end(&self, end: End) {
+        self.end.get_or_init(|| end);
+    }
+
+    /// The place up to which frames have been published.
+    pub(crate) fn published(&self) -> u64 {
+        self.start() + self.records.published()
+    }
+
+    /// The published frame at `place`, checked; `None` where nothing has been published yet.
+    pub(crate) fn frame_at(&self, place: u64) -> Result<Option<Frame<'_>>, Trouble> {
+        let published = self.records.published();
+        let Some(at) = place.checked_sub(self.start()).filter(|at| *at < published) else {
+            return Ok(None);
+        };
+        let rest = self.guarded(at, published, HEAD as u64)?;
+        let length = Frame::peek(rest).map_or(HEAD, |peek| padded(peek.length));
+        let frame = self.guarded(at, published, length as u64)?;
+        Frame::decode(frame, self.seed)
+            .map(Some)
+            .map_err(Trouble::Flaw)
+    }
+
+    /// Up to `length` bytes of the records region from `at`, once they can be touched.
+    fn guarded(&self, at: u64, published: u64, length: u64) -> Result<&[u8], Trouble> {
+        let end = published.min(at.saturating_add(length));
+        self.records.guard(at..end).map_err(Trouble::Io)?;
+        let bytes = self.records.bytes();
+        let index = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
+        Ok(bytes.get(index(at)..index(end)).unwrap_or(&[]))
+    }
+
+    /// The first sound frame at or after `place` with an offset in `from..below`, looked for in
+    /// steps of the alignment: how a reader gets past a damaged one.
+    pub(crate) fn resume(&self, mut place: u64, from: u64, below: u64) -> Option<(u64, u64)> {
+        while place < self.published() {
+            if let Ok(Some(frame)) = self.frame_at(place) {
+                let offset = self.base() + u64::from(frame.delta());
+                if (from..below).contains(&offset) {
+                    return Some((place, offset));
+                }
+            }
+            place += ALIGN as u64;
+        }
+        None
+    }
+
+    /// The index, as far as it is published; empty where it cannot be read.
+    pub(crate) fn entries(&self) -> Cow<'_, [Entry]> {
+        let bytes = self.index.bytes();
+        if self.index.guard(0..bytes.len() as u64).is_err() {
+            return Cow::Borrowed(&[]);
+        }
+        entries(bytes).unwrap_or(Cow::Borrowed(&[]))
+    }
+}

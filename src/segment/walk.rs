@@ -1,0 +1,138 @@
+//! Frames by positioned reads: for whoever must not trust the file (recovery, verify) or must
+//! not map it (the journal).
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use crate::format::{ALIGN, Flaw, Frame, HEAD, Peek, Seed, padded};
+use crate::sys::File;
+
+/// How much is read at once.
+const WINDOW: u64 = 64 << 10;
+/// What is zeroed together.
+const BLOCK: u64 = 4096;
+
+/// Reads frames of one segment, keeping the last stretch that it read.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    file: Arc<dyn File>,
+    seed: Seed,
+    /// Where the segment's records end at the latest.
+    limit: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl Walk {
+    /// A walk in `file`, whose frames are checked with `seed` and lie below `limit`.
+    pub(crate) fn new(file: Arc<dyn File>, seed: Seed, limit: u64) -> Walk {
+        Walk {
+            file,
+            seed,
+            limit,
+            window: Vec::new(),
+            window_at: 0,
+        }
+    }
+
+    /// The frame at `place`, checked. The outer error is the disk's.
+    pub(crate) fn frame(&mut self, place: u64) -> io::Result<Result<Frame<'_>, Flaw>> {
+        let seed = self.seed;
+        let head = self.bytes(place, HEAD as u64)?;
+        let Some(peek) = Frame::peek(head) else {
+            return Ok(Frame::decode(head, seed));
+        };
+        // A length that passes the segment's end is refused before anything is read for it.
+        let length = padded(peek.length) as u64;
+        if length > self.limit.saturating_sub(place) {
+            let bytes = self.bytes(place, HEAD as u64)?;
+            return Ok(Frame::decode(bytes, seed));
+        }
+        Ok(Frame::decode(self.bytes(place, length)?, seed))
+    }
+
+    /// Looks at every place from `from` to below `to` where a frame may begin, in the order of
+    /// the file, and hands the unchecked heads of those that are not zero to `look`, which says
+    /// whether it is worth checking. `Break` ends the search. Tells which blocks are not zero.
+    pub(crate) fn search(
+        &mut self,
+        from: u64,
+        to: u64,
+        mut look: impl FnMut(&mut Walk, u64, Peek) -> io::Result<ControlFlow<()>>,
+    ) -> io::Result<Vec<Range<u64>>> {
+        let mut dirty: Vec<Range<u64>> = Vec::new();
+        let to = to.min(self.limit);
+        let mut place = from;
+        while place < to {
+            let zeroes = self.zeroes(place, to)?;
+            if zeroes > 0 {
+                place += zeroes;
+                continue;
+            }
+            note_block(&mut dirty, place, from, to);
+            let head = self.bytes(place, HEAD as u64)?;
+            if let Some(peek) = Frame::peek(head)
+                && look(self, place, peek)?.is_break()
+            {
+                break;
+            }
+            place += ALIGN as u64;
+        }
+        Ok(dirty)
+    }
+
+    /// How many bytes from `place` on are zero, in whole words, within what is read at once.
+    fn zeroes(&mut self, place: u64, to: u64) -> io::Result<u64> {
+        let here = self.bytes(place, WINDOW.min(to - place))?;
+        let words = here.chunks(ALIGN);
+        let zero = words.take_while(|word| word.iter().all(|byte| *byte == 0));
+        Ok(zero.map(|word| word.len() as u64).sum())
+    }
+
+    /// Up to `length` bytes at `place`; fewer where the segment or the file ends.
+    pub(crate) fn bytes(&mut self, place: u64, length: u64) -> io::Result<&[u8]> {
+        let end = place.saturating_add(length).min(self.limit);
+        let held = self.window_at..self.window_at + self.window.len() as u64;
+        if place < held.start || end > held.end {
+            self.fill(place, end)?;
+        }
+        let at = index(place.saturating_sub(self.window_at)).min(self.window.len());
+        let to = index(end.saturating_sub(self.window_at)).clamp(at, self.window.len());
+        Ok(&self.window[at..to])
+    }
+
+    /// Reads the stretch from `place` to at least `end`; nothing that is held is read twice.
+    fn fill(&mut self, place: u64, end: u64) -> io::Result<()> {
+        let held_end = self.window_at + self.window.len() as u64;
+        if (self.window_at..=held_end).contains(&place) {
+            self.window.drain(..index(place - self.window_at));
+        } else {
+            self.window.clear();
+        }
+        self.window_at = place;
+        let from = place + self.window.len() as u64;
+        let to = end.max((from + WINDOW).min(self.limit));
+        let kept = self.window.len();
+        self.window.resize(kept + index(to.saturating_sub(from)), 0);
+        let read = self.file.read_at(&mut self.window[kept..], from);
+        self.window.truncate(kept + *read.as_ref().unwrap_or(&0));
+        read.map(|_| ())
+    }
+}
+
+/// Adds the block around `place` to the blocks that are not zero.
+fn note_block(dirty: &mut Vec<Range<u64>>, place: u64, from: u64, to: u64) {
+    let start = place - place % BLOCK;
+    let block = start.max(from)..(start + BLOCK).min(to);
+    match dirty.last_mut() {
+        Some(last) if last.end >= block.end => {}
+        Some(last) if last.end == block.start => last.end = block.end,
+        _ => dirty.push(block),
+    }
+}
+
+/// A length within a file as an index; places are far below what an index can say.
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

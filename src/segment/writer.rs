@@ -1,0 +1,150 @@
+//! Frames into a segment: copied, checked, and only then given their length.
+
+use std::io;
+
+use crate::format::{Oversize, Parts, Seed, Stamp, padded};
+use crate::sys::Tail;
+
+/// A record that is ready to be framed: its length is known and within all limits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Writable<'a> {
+    pub(crate) parts: Parts<'a>,
+    /// [`Parts::frame_len`].
+    pub(crate) length: u32,
+    pub(crate) timestamp: i64,
+}
+
+/// What a batch needs of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Bytes of frames, padded.
+    pub(crate) bytes: u64,
+    /// Number of frames.
+    pub(crate) records: u64,
+}
+
+impl Room {
+    /// What these records need together.
+    pub(crate) fn of(records: &[Writable<'_>]) -> Room {
+        Room {
+            bytes: records.iter().map(|record| padded(record.length) as u64).sum(),
+            records: records.len() as u64,
+        }
+    }
+}
+
+/// The writing end of the active segment.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    tail: Tail,
+    seed: Seed,
+    /// The place of the segment's first record.
+    start: u64,
+    base: u64,
+    next: u64,
+    broken: bool,
+}
+
+impl Writer {
+    /// Goes on writing behind what `tail` holds; `next` is the next record's offset.
+    pub(crate) fn new(tail: Tail, seed: Seed, start: u64, base: u64, next: u64) -> Writer {
+        Writer {
+            tail,
+            seed,
+            start,
+            base,
+            next,
+            broken: false,
+        }
+    }
+
+    /// The end of the last frame, in the file.
+    pub(crate) fn place(&self) -> u64 {
+        self.start + self.tail.written_end()
+    }
+
+    /// The offset of the next record.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether a batch fits behind what is there. Nothing fits after a failed write.
+    pub(crate) fn fits(&self, room: Room) -> bool {
+        let free = self.tail.capacity() - self.tail.written_end();
+        let last = self.next - self.base + room.records;
+        !self.broken && room.bytes <= free && last <= u64::from(u32::MAX)
+    }
+
+    /// Writes the frames of one batch, the first one's length last. They become visible by
+    /// [`Writer::publish`]. After an error nothing fits any more, and nothing was published.
+    pub(crate) fn append(
+        &mut self,
+        records: &[Writable<'_>],
+        durable: u64,
+        epoch: u32,
+    ) -> io::Result<()> {
+        let room = Room::of(records);
+        let (seed, first, base) = (self.seed, self.next, self.base);
+        let mut flaw = None;
+        let result = self.tail.append(
+            usize::try_from(room.bytes).map_err(io::Error::other)?,
+            |mut space| {
+                for (index, record) in records.iter().enumerate() {
+                    let (frame, rest) = space.split_at_mut(padded(record.length));
+                    space = rest;
+                    let offset = first + index as u64;
+                    let stamp = Stamp {
+                        delta: u32::try_from(offset - base).unwrap_or(u32::MAX),
+                        lag: u32::try_from(offset.saturating_sub(durable)).unwrap_or(u32::MAX),
+                        timestamp: record.timestamp,
+                        epoch,
+                        more: index + 1 < records.len(),
+                    };
+                    if let Err(error) = record.parts.encode(stamp, seed, frame) {
+                        flaw = Some(error);
+                    }
+                }
+            },
+            Lengths {
+                records,
+                place: room.bytes,
+            },
+        );
+        self.broken |= result.is_err() || flaw.is_some();
+        result?;
+        match flaw {
+            Some(flaw) => Err(impossible(flaw)),
+            None => {
+                self.next += room.records;
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets readers see what was appended.
+    pub(crate) fn publish(&mut self) {
+        self.tail.publish();
+    }
+}
+
+/// A frame was not what its length, computed from the same parts, had promised.
+fn impossible(flaw: Oversize) -> io::Error {
+    io::Error::other(flaw)
+}
+
+/// The length words of a batch with their places, from the last frame to the first.
+struct Lengths<'a, 'r> {
+    records: &'r [Writable<'a>],
+    place: u64,
+}
+
+impl Iterator for Lengths<'_, '_> {
+    type Item = (usize, u32);
+
+    fn next(&mut self) -> Option<(usize, u32)> {
+        let (record, before) = self.records.split_last()?;
+        self.records = before;
+        self.place -= padded(record.length) as u64;
+        Some((usize::try_from(self.place).unwrap_or(usize::MAX), record.length))
+    }
+}
