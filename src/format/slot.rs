@@ -55,12 +55,22 @@ pub(crate) enum Sector {
 }
 
 impl Sector {
-    /// Its place in the file. Stored in effect, never change.
+    /// Its place in the file.
     pub(crate) const fn place(self) -> u64 {
+        self.number() as u64 * SECTOR as u64
+    }
+
+    /// Its bytes in a header page; `None` if the page is cut short before them.
+    pub(crate) fn of(self, page: &[u8]) -> Option<&[u8; SECTOR]> {
+        page.get(self.number() * SECTOR..)?.first_chunk()
+    }
+
+    /// Sector 0 is the identity's. Stored in effect, never change.
+    const fn number(self) -> usize {
         match self {
-            Self::A => 512,
-            Self::B => 1024,
-            Self::Seal => 1536,
+            Self::A => 1,
+            Self::B => 2,
+            Self::Seal => 3,
         }
     }
 }
