@@ -1,1 +1,70 @@
 //! Bytes to values and back: no files, no threads.
+//!
+//! What a segment file holds, bit by bit; `docs/format.md` draws it, and a test holds the two
+//! together. Everything is little-endian. Each kind of thing encodes and decodes in one file:
+//!
+//! * [`Identity`]: the first sector of a segment: whose it is and how it is laid out.
+//! * [`Slot`]: the sectors from which recovery may start, and the seal.
+//! * [`Entry`]: the sparse index of a segment.
+//! * [`Parts`] and [`Frame`]: a record on its way in and on its way out.
+//! * [`Layout`]: where in a segment these lie.
+//!
+//! Decoding promises three things. No bytes make it panic, allocate, or read past what it was
+//! given. What it accepts was accepted in full: accessors cannot fail afterwards. And what it
+//! refuses, it refuses with a [`Flaw`] that tells damage ([`Flaw::is_unsupported`] is false) from
+//! a file of a later version.
+
+#![deny(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss
+)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic
+    )
+)]
+
+mod flaw;
+mod headers;
+mod identity;
+mod index;
+mod layout;
+mod name;
+mod oversize;
+mod record;
+mod seed;
+mod slot;
+
+pub use headers::Header;
+
+pub(crate) use flaw::Flaw;
+pub(crate) use headers::Headers;
+pub(crate) use identity::{Identity, MAX_PARTITIONS, Predecessor};
+pub(crate) use index::{Entry, entries, room};
+pub(crate) use layout::{Layout, MAX_CAPACITY};
+pub(crate) use name::{MAX_NAME, TopicName};
+pub(crate) use oversize::Oversize;
+pub(crate) use record::{Frame, HEAD, MAX_FRAME, Parts, Peek, Producer, Stamp, padded};
+pub(crate) use seed::Seed;
+pub(crate) use slot::{Choice, Sector, Slot, choose};
+
+#[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
+compile_error!("segments are mapped as they are: tidelog needs a little-endian 64-bit system");
+
+/// The version this code writes, and the newest it reads. Stored, never reuse.
+pub(crate) const VERSION: u16 = 1;
+
+/// What a disk writes whole or not at all; identity, slots and seal have one each.
+pub(crate) const SECTOR: usize = 512;
+
+/// What the parts of a segment are aligned to: header page, index, records, and its end.
+pub(crate) const PAGE: u64 = 4096;
+
+/// What frames are aligned to.
+pub(crate) const ALIGN: usize = 8;
