@@ -43,7 +43,7 @@ mod slot;
 
 pub use headers::Header;
 
-pub(crate) use flaw::Flaw;
+pub use flaw::{Field, Flaw};
 pub(crate) use headers::Headers;
 pub(crate) use identity::{Identity, MAX_PARTITIONS, Predecessor};
 pub(crate) use index::{Entry, entries, room};

@@ -63,6 +63,8 @@ pub(crate) struct Plan {
     pub(crate) cut: Vec<std::ops::Range<u64>>,
     /// Segment files that are not in the chain.
     pub(crate) later: Vec<(u32, Aside)>,
+    /// Nobody has used the log since its end was recorded: there is nothing to write back.
+    untouched: bool,
 }
 
 /// What becomes of a segment file that is not in the chain.
@@ -205,6 +207,7 @@ impl Planner<'_> {
         plan.last = Some(end.segment);
         plan.next = end.mark.next;
         plan.sealed = sealed;
+        plan.untouched = true;
         Ok(Some(plan))
     }
 
@@ -252,10 +255,9 @@ impl Planner<'_> {
         while !plan.sealed {
             let at = plan.at();
             if let Some(next) = self.crossing(&plan)? {
-                let header = self.header(next)?.ok_or_else(|| self.site.gone(next))?;
-                let start = Mark::empty(header.identity.layout.records_at, at.next);
-                plan.epoch = plan.epoch.max(header.identity.epoch);
-                plan.walked.push(self.enter(next, start)?);
+                let walked = self.enter_at_start(next)?;
+                plan.epoch = plan.epoch.max(walked.header.identity.epoch);
+                plan.walked.push(walked);
                 continue;
             }
             if plan.last().seal() == Some(at) {
@@ -290,7 +292,7 @@ impl Planner<'_> {
         let site = self.site;
         let found = self.found(number)?;
         let Page::Assigned(header) = &found.page else {
-            return Err(site.gone(number));
+            return Err(gone(site, number));
         };
         let layout = header.identity.layout;
         let length = found.file.len().map_err(|e| site.io("inspect", number, e))?;
@@ -303,6 +305,13 @@ impl Planner<'_> {
             return Err(site.mismatch(&site.segment(number), reason));
         }
         Ok(Walked::new(Arc::clone(&found.file), (**header).clone(), mark))
+    }
+
+    fn enter_at_start(&mut self, number: u32) -> Result<Walked> {
+        let site = self.site;
+        let header = self.header(number)?.ok_or_else(|| gone(site, number))?;
+        let start = Mark::empty(header.identity.layout.records_at, header.identity.base);
+        self.enter(number, start)
     }
 
     /// The number of the next segment, if the walk stands at the end of the present one.
@@ -339,10 +348,11 @@ impl Planner<'_> {
         while left > 0 {
             let Some(next) = number.checked_add(1) else { break };
             number = next;
-            let Some(header) = self.header(number)? else { break };
-            let start = Mark::empty(header.identity.layout.records_at, header.identity.base);
+            if self.header(number)?.is_none() {
+                break;
+            }
             let nowhere = At { place: 0, ..bad };
-            let later = self.enter(number, start)?.beyond(nowhere, epoch, left);
+            let later = self.enter_at_start(number)?.beyond(nowhere, epoch, left);
             let later = later.map_err(|error| self.site.io("read", number, error))?;
             beyond.promise = beyond.promise.max(later.promise);
             left = left.saturating_sub(later.passed);
@@ -403,11 +413,11 @@ impl Planner<'_> {
             return Ok(plan);
         };
         if plan.number() < end.segment {
-            return Err(self.site.gone(end.segment));
+            return Err(gone(self.site, end.segment));
         }
         let nonce = match self.header(end.segment)? {
             Some(header) => header.identity.nonce,
-            None => return Err(self.site.gone(end.segment)),
+            None => return Err(gone(self.site, end.segment)),
         };
         if nonce != end.nonce {
             let path = self.site.segment(end.segment);
@@ -446,7 +456,13 @@ impl Plan {
             damage: Vec::new(),
             cut: Vec::new(),
             later: Vec::new(),
+            untouched: false,
         }
+    }
+
+    /// Whether the log is as its end was recorded: no record was read.
+    pub(crate) fn is_untouched(&self) -> bool {
+        self.untouched
     }
 
     fn last(&self) -> &Walked {
@@ -473,6 +489,10 @@ impl Plan {
             self.last_mut().take(frame);
         }
     }
+}
+
+fn gone(site: &Site, number: u32) -> Error {
+    site.mismatch(&site.segment(number), "it is promised, and not there")
 }
 
 fn unsupported(path: &std::path::Path, flaw: Flaw) -> Error {

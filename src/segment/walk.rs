@@ -39,16 +39,11 @@ impl Walk {
     /// The frame at `place`, checked. The outer error is the disk's.
     pub(crate) fn frame(&mut self, place: u64) -> io::Result<Result<Frame<'_>, Flaw>> {
         let seed = self.seed;
-        let head = self.bytes(place, HEAD as u64)?;
-        let Some(peek) = Frame::peek(head) else {
-            return Ok(Frame::decode(head, seed));
-        };
+        let peek = Frame::peek(self.bytes(place, HEAD as u64)?);
+        let length = peek.map_or(0, |peek| padded(peek.length) as u64);
         // A length that passes the segment's end is refused before anything is read for it.
-        let length = padded(peek.length) as u64;
-        if length > self.limit.saturating_sub(place) {
-            let bytes = self.bytes(place, HEAD as u64)?;
-            return Ok(Frame::decode(bytes, seed));
-        }
+        let fits = length <= self.limit.saturating_sub(place);
+        let length = if fits { length.max(HEAD as u64) } else { HEAD as u64 };
         Ok(Frame::decode(self.bytes(place, length)?, seed))
     }
 

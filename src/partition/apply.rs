@@ -1,0 +1,261 @@
+//! Opening a log: the plan is made true, and the log goes on from there.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+
+use super::appender::{Active, Appender, Last};
+use super::gate::Gate;
+use super::ledger::Ledger;
+use super::list::{Link, Segments};
+use super::log::{Log, Setting};
+use super::mark::Mark;
+use super::plan::{Aside, Plan, Promises, plan};
+use super::rounds::Slots;
+use super::site::Site;
+use super::spare::{Shelf, ensure_dir};
+use super::walked::Walked;
+use crate::error::{Error, Result};
+use crate::format::{Entry, Sector, Slot};
+use crate::segment::file_name;
+use crate::sync::{AtomicU64, Watermark};
+use crate::sys::Access;
+
+impl Log {
+    /// Opens a log: recovers it, makes what was recovered durable, and is ready for appends.
+    pub(crate) fn open(site: Site, setting: Setting, promises: &Promises) -> Result<Arc<Log>> {
+        let mut plan = plan(&site, promises)?;
+        for (damage, flaw) in &plan.damage {
+            tracing::error!(log = site.log, ?damage, %flaw, "damaged records");
+        }
+        // A frame of an epoch that is not below ours was written by an owner whose journal is
+        // gone: what we write must be told from it.
+        let stale = plan.last.is_some() && plan.epoch >= setting.epoch;
+        let epoch = if stale { plan.epoch + 1 } else { setting.epoch };
+        let recovery = Recovery {
+            site: &site,
+            setting: &setting,
+            epoch,
+        };
+        let sealed = recovery.make_true(&mut plan, stale)?;
+        let number = plan.last.map_or(plan.first, |last| last + 1);
+        let (appender, slots) = recovery.appender(&mut plan, sealed)?;
+        let active = appender.active.as_ref().map(|active| &active.segment);
+        let mut links: Vec<Arc<Link>> = plan
+            .last
+            .map(|last| (plan.first..=last).map(Link::named).collect())
+            .unwrap_or_default();
+        if let (Some(segment), Some(last)) = (active, links.last_mut()) {
+            *last = Link::held(segment);
+        }
+        let segments = Segments::new(links);
+        let first = match segments.now().first() {
+            Some(link) => link.base(&site)?,
+            None => 0,
+        };
+        let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
+        let ledger = Ledger::new(appender.mark, active.cloned());
+        Ok(Arc::new(Log {
+            limits: ArcSwap::from_pointee(setting.limits),
+            gate: Gate::new(setting.finished),
+            epoch,
+            segments,
+            written: Watermark::new(plan.next),
+            durable: Watermark::new(plan.next),
+            settled_bytes: Watermark::new(0),
+            first: AtomicU64::new(first),
+            shelf: Shelf::new(number, appender.last.map(|last| last.capacity)),
+            appender: Mutex::new(appender),
+            ledger,
+            slots: Mutex::new(slots),
+            damage: std::mem::take(&mut plan.damage),
+            bytes_before: AtomicU64::new(bytes_before),
+            changed: AtomicBool::new(!plan.is_untouched()),
+            site,
+            setting,
+        }))
+    }
+}
+
+struct Recovery<'a> {
+    site: &'a Site,
+    setting: &'a Setting,
+    epoch: u32,
+}
+
+impl Recovery<'_> {
+    /// Brings the files to what the plan says, durably. Whether the last segment has ended.
+    fn make_true(&self, plan: &mut Plan, stale: bool) -> Result<bool> {
+        self.set_aside(plan)?;
+        if plan.is_untouched() && !stale {
+            return Ok(plan.sealed);
+        }
+        let cut = std::mem::take(&mut plan.cut);
+        let seal_the_cut = self.setting.same_boot && !cut.is_empty();
+        let sealed = plan.sealed || seal_the_cut || stale;
+        let count = plan.walked.len();
+        for (index, walked) in plan.walked.iter_mut().enumerate() {
+            let last = index + 1 == count;
+            self.write_back(walked)?;
+            if last && !sealed {
+                self.zero(walked, &cut)?;
+            }
+            self.sync(walked)?;
+            if (!last || sealed) && walked.seal() != Some(walked.at) {
+                let seal = walked.mark().seal(self.epoch);
+                self.put(walked, Sector::Seal, &seal)?;
+                self.sync(walked)?;
+            }
+        }
+        if plan.last.is_some() {
+            self.sync_dir(&self.site.dir)?;
+            self.sync_dir(self.site.dir.parent().unwrap_or(&self.site.dir))?;
+        }
+        Ok(sealed)
+    }
+
+    /// Moves away what is not in the chain, so that no later recovery can take it for a part.
+    fn set_aside(&self, plan: &mut Plan) -> Result<()> {
+        if plan.later.is_empty() {
+            return Ok(());
+        }
+        let storage = &self.site.storage;
+        for (number, aside) in plan.later.drain(..).rev() {
+            let path = self.site.segment(number);
+            let done = match aside {
+                Aside::Remove => storage.remove_file(&path),
+                Aside::Keep => {
+                    ensure_dir(self.site, &self.site.quarantine)?;
+                    let (log, epoch) = (self.site.log, self.epoch);
+                    let name = format!("{log}-{epoch}-{}", file_name(number));
+                    tracing::warn!(file = %path.display(), name, "set aside");
+                    storage.rename(&path, &self.site.quarantine.join(name))
+                }
+            };
+            done.map_err(|error| Error::io("set aside", &path, error))?;
+            if aside == Aside::Keep {
+                self.sync_dir(&self.site.quarantine)?;
+            }
+        }
+        self.sync_dir(&self.site.dir)
+    }
+
+    /// Writes what was adopted back through the file, the very bytes that were checked: a sync
+    /// after a failed one proves nothing about pages that the kernel has marked clean.
+    fn write_back(&self, walked: &mut Walked) -> Result<()> {
+        let number = walked.header.identity.number;
+        let fail = |error| self.site.io("write", number, error);
+        let whole = walked.index_is_whole();
+        if !whole.map_err(|error| self.site.io("read", number, error))? {
+            walked.restart_index();
+        }
+        walked.file.write_at(&walked.header.bytes, 0).map_err(fail)?;
+        for (place, bytes) in &walked.adopted {
+            walked.file.write_at(bytes, *place).map_err(fail)?;
+        }
+        if !walked.entries.is_empty() {
+            let index_at = u64::from(walked.header.identity.layout.index_at);
+            let behind = u64::from(walked.from.index_entries) * Entry::SIZE as u64;
+            let bytes = bytemuck::cast_slice(&walked.entries);
+            walked.file.write_at(bytes, index_at + behind).map_err(fail)?;
+        }
+        if !walked.adopted.is_empty() {
+            let now = self.setting.clock.now();
+            walked.from.last_append = walked.from.last_append.max(Some(now));
+        }
+        Ok(())
+    }
+
+    /// Zeroes what is cut: no later recovery shall find it.
+    fn zero(&self, walked: &Walked, cut: &[std::ops::Range<u64>]) -> Result<()> {
+        let number = walked.header.identity.number;
+        for range in cut {
+            tracing::warn!(log = self.site.log, number, ?range, "cut what was never acknowledged");
+            let zeroes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+            let written = walked.file.write_at(&zeroes, range.start);
+            written.map_err(|error| self.site.io("write", number, error))?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self, walked: &Walked) -> Result<()> {
+        let number = walked.header.identity.number;
+        walked.file.sync().map_err(|error| self.site.io("sync", number, error))
+    }
+
+    fn sync_dir(&self, dir: &std::path::Path) -> Result<()> {
+        let synced = self.site.storage.sync_dir(dir);
+        synced.map_err(|error| Error::io("sync", dir, error))
+    }
+
+    fn put(&self, walked: &Walked, sector: Sector, slot: &Slot) -> Result<()> {
+        let number = walked.header.identity.number;
+        let bytes = slot.encode(walked.header.seed());
+        let bytes = bytes.map_err(|flaw| self.site.io("encode", number, std::io::Error::other(flaw)))?;
+        let written = walked.file.write_at(&bytes, sector.place());
+        written.map_err(|error| self.site.io("write", number, error))
+    }
+
+    /// The writing end behind what was recovered.
+    fn appender(&self, plan: &mut Plan, sealed: bool) -> Result<(Appender, Slots)> {
+        let mut slots = Slots {
+            segment: None,
+            place: 0,
+            generation: 0,
+            sector: Sector::A,
+            busy: Duration::ZERO,
+        };
+        let Some(last) = plan.walked.pop() else {
+            let nothing = Appender {
+                active: None,
+                mark: Mark::empty(0, plan.next),
+                last: None,
+            };
+            return Ok((nothing, slots));
+        };
+        let identity = last.header.identity.clone();
+        let mut appender = Appender {
+            active: None,
+            mark: last.mark(),
+            last: Some(Last {
+                number: identity.number,
+                nonce: identity.nonce,
+                capacity: identity.layout.capacity,
+            }),
+        };
+        if sealed {
+            return Ok((appender, slots));
+        }
+        slots.segment = Some(identity.number);
+        slots.sector = last.header.slots.write_next;
+        if let Some(slot) = last.header.slots.slot {
+            slots.place = slot.place;
+            slots.generation = slot.generation;
+        } else {
+            slots.place = identity.layout.records_at;
+        }
+        let mark = appender.mark;
+        let backend = self.setting.backend;
+        let active = Active::resume(self.site, last.file, identity, backend, mark)?;
+        appender.active = Some(active);
+        Ok((appender, slots))
+    }
+
+    /// Bytes of the segments before the active one; only a log with a limit needs to know.
+    fn bytes_before(&self, plan: &Plan, active: bool) -> Result<u64> {
+        let Some(last) = plan.last.filter(|_| self.setting.limits.total.is_some()) else {
+            return Ok(0);
+        };
+        let mut bytes = 0;
+        let end = if active { last } else { last + 1 };
+        for number in plan.first..end {
+            let path = self.site.segment(number);
+            let file = self.site.storage.open(&path, Access::Read);
+            let length = file.and_then(|file| file.len());
+            bytes += length.map_err(|error| Error::io("inspect", &path, error))?;
+        }
+        Ok(bytes)
+    }
+}

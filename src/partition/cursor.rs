@@ -1,0 +1,157 @@
+//! Where a reader stands in a log.
+
+use std::sync::Arc;
+
+use super::log::Log;
+use super::seek::Spot;
+use super::site::Damage;
+use crate::error::{Error, Result};
+use crate::format::{Flaw, Frame};
+use crate::segment::{Segment, Trouble};
+
+/// A reader's place in a log. It holds the one segment that it stands in.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    log: Arc<Log>,
+    at: Option<Spot>,
+    /// The next offset to read.
+    next: u64,
+}
+
+impl Cursor {
+    /// Stands before `offset`, which need not exist yet.
+    pub(crate) fn new(log: Arc<Log>, offset: u64) -> Cursor {
+        Cursor {
+            log,
+            at: None,
+            next: offset,
+        }
+    }
+
+    /// The log it reads.
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    /// The next offset to read.
+    pub(crate) fn offset(&self) -> u64 {
+        self.next
+    }
+
+    /// Goes elsewhere.
+    pub(crate) fn seek(&mut self, offset: u64) {
+        self.at = None;
+        self.next = offset;
+    }
+
+    /// The next durable record below `limit`, with its offset; `None` if there is none yet. A
+    /// damaged stretch is an error once; the call after that goes on behind it.
+    pub(crate) fn next(&mut self, limit: u64) -> Result<Option<(u64, Frame<'_>)>> {
+        self.log.gate().reads(self.log.site())?;
+        let end = self.log.durable().min(limit);
+        if self.next >= end {
+            return Ok(None);
+        }
+        if self.next < self.log.first() && self.at.is_none() {
+            return Err(self.log.expired(self.next));
+        }
+        self.enter(end)?;
+        if self.next >= end {
+            return Ok(None);
+        }
+        let Some(spot) = &mut self.at else {
+            return Ok(None);
+        };
+        let segment: &Segment = &spot.segment;
+        let trouble = match segment.frame_at(spot.place) {
+            Ok(Some(frame)) => match segment.base() + u64::from(frame.delta()) {
+                offset if offset == self.next => {
+                    spot.place += frame.padded_len() as u64;
+                    self.next += 1;
+                    return Ok(Some((offset, frame)));
+                }
+                _ => Trouble::Flaw(Flaw::Stale),
+            },
+            Ok(None) => Trouble::Flaw(Flaw::Empty),
+            Err(trouble) => trouble,
+        };
+        if let Some(cause) = self.log.gate().failure() {
+            // The kernel may have turned the pages of a failed sync into anything: reopening
+            // tells damage from that.
+            return Err(self.log.site().failed(cause));
+        }
+        let (place, damage) = past(segment, spot.place, self.next, end);
+        spot.place = place;
+        self.next = damage.next;
+        Err(self.log.site().unreadable(damage, trouble))
+    }
+
+    /// Stands in the segment of the next offset, past the ends of those that are done.
+    fn enter(&mut self, end: u64) -> Result<()> {
+        loop {
+            let Some(spot) = &mut self.at else {
+                self.at = Some(self.log.spot(self.next)?);
+                continue;
+            };
+            let Some(done) = spot.segment.end().filter(|done| done.place <= spot.place) else {
+                return Ok(());
+            };
+            if self.next < done.next {
+                return self.declared_gap(done.next);
+            }
+            if self.next >= end {
+                return Ok(());
+            }
+            match self.log.after(spot.segment.number())? {
+                Some(segment) if segment.base() <= self.next => {
+                    let place = segment.start();
+                    *spot = Spot { segment, place };
+                }
+                // The list of segments has moved on: retention has taken what was next.
+                Some(_) => {
+                    let asked = self.next;
+                    self.at = None;
+                    return Err(self.log.expired(asked));
+                }
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// The segment ends before its last offsets: they were lost, and recovery has said so.
+    fn declared_gap(&mut self, next: u64) -> Result<()> {
+        let Some(spot) = &self.at else {
+            return Ok(());
+        };
+        let damage = Damage {
+            segment: spot.segment.number(),
+            place: spot.place,
+            offset: self.next,
+            next,
+        };
+        self.next = next;
+        Err(self.log.site().corrupt(damage, Flaw::Empty))
+    }
+
+    /// What reading says when it cannot go on since the log has failed or is gone.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.log.gate().reads(self.log.site())
+    }
+}
+
+/// The place behind the damage at `place`: the next sound frame, or the segment's end.
+fn past(segment: &Segment, place: u64, offset: u64, end: u64) -> (u64, Damage) {
+    let behind = segment.resume(place + 8, offset + 1, u64::MAX);
+    let (to, next) = match (behind, segment.end()) {
+        (Some((to, next)), _) => (to, next),
+        (None, Some(done)) => (done.place, done.next),
+        (None, None) => (segment.published(), end),
+    };
+    let damage = Damage {
+        segment: segment.number(),
+        place,
+        offset,
+        next: next.clamp(offset + 1, end.max(offset + 1)),
+    };
+    (to, damage)
+}

@@ -1,0 +1,103 @@
+//! Whether a log takes appends and answers reads.
+
+use std::sync::{Arc, OnceLock};
+
+use super::site::Site;
+use crate::error::{Error, Result};
+use crate::sync::{AtomicU32, Ordering};
+
+const FINISHED: u32 = 1;
+const FAILED: u32 = 2;
+const CLOSED: u32 = 4;
+const DELETED: u32 = 8;
+
+/// The states that a log enters and, but by being opened again, never leaves.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    bits: AtomicU32,
+    cause: OnceLock<Arc<Error>>,
+}
+
+impl Gate {
+    pub(crate) fn new(finished: bool) -> Gate {
+        Gate {
+            bits: AtomicU32::new(if finished { FINISHED } else { 0 }),
+            cause: OnceLock::new(),
+        }
+    }
+
+    fn has(&self, bit: u32) -> bool {
+        self.bits.load(Ordering::Acquire) & bit != 0
+    }
+
+    /// No appends any more; reading goes on to the end.
+    pub(crate) fn finish(&self) {
+        self.bits.fetch_or(FINISHED, Ordering::AcqRel);
+    }
+
+    /// No appends any more, and nothing becomes durable: something failed. The first cause stays.
+    pub(crate) fn fail(&self, cause: Arc<Error>) {
+        self.cause.get_or_init(|| cause);
+        self.bits.fetch_or(FAILED, Ordering::AcqRel);
+    }
+
+    /// No appends and no reads any more.
+    pub(crate) fn close(&self) {
+        self.bits.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// The topic is gone.
+    pub(crate) fn delete(&self) {
+        self.bits.fetch_or(DELETED, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.has(FINISHED)
+    }
+
+    /// Why the log failed, if it did.
+    pub(crate) fn failure(&self) -> Option<Arc<Error>> {
+        self.has(FAILED).then(|| self.cause.get().cloned()).flatten()
+    }
+
+    /// Whether waiting for anything is pointless.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has(FAILED | CLOSED | DELETED)
+    }
+
+    /// Whether what is written will never become durable.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.has(FAILED | DELETED)
+    }
+
+    /// Whether an append may begin.
+    pub(crate) fn appends(&self, site: &Site) -> Result<()> {
+        let bits = self.bits.load(Ordering::Acquire);
+        match bits {
+            0 => Ok(()),
+            _ if bits & DELETED != 0 => Err(Error::TopicDeleted { topic: site.topic() }),
+            _ if bits & CLOSED != 0 => Err(Error::Closed),
+            _ if bits & FAILED != 0 => Err(self.failed(site)),
+            _ => Err(Error::Finished { topic: site.topic() }),
+        }
+    }
+
+    /// Whether reading may go on.
+    pub(crate) fn reads(&self, site: &Site) -> Result<()> {
+        if self.has(DELETED) {
+            return Err(Error::TopicDeleted { topic: site.topic() });
+        }
+        if self.has(CLOSED) {
+            return Err(Error::Closed);
+        }
+        Ok(())
+    }
+
+    /// What who meets the failure is told.
+    pub(crate) fn failed(&self, site: &Site) -> Error {
+        match self.failure() {
+            Some(cause) => site.failed(cause),
+            None => Error::Closed,
+        }
+    }
+}

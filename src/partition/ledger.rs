@@ -1,0 +1,93 @@
+//! What has been written and not yet settled: the appender writes it down, rounds read it.
+//!
+//! A small mutex of its own, held for a few assignments and never across anything that waits: the
+//! flusher must be able to look without taking the partition's lock.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::mark::Mark;
+use crate::segment::Segment;
+
+/// A segment with bytes that are not settled.
+#[derive(Debug, Clone)]
+pub(crate) struct Open {
+    pub(crate) segment: Arc<Segment>,
+    /// Its sums at its end, once another segment has taken over.
+    pub(crate) done: Option<Mark>,
+}
+
+/// What is written down.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    /// The sums of the active segment behind the last append.
+    pub(crate) mark: Mark,
+    /// Bytes of frames ever appended by this owner.
+    pub(crate) bytes: u64,
+    /// Segments that are not settled, oldest first; the active one last.
+    pub(crate) open: Vec<Open>,
+}
+
+/// The page they are written on.
+#[derive(Debug)]
+pub(crate) struct Ledger(Mutex<Entry>);
+
+impl Ledger {
+    pub(crate) fn new(mark: Mark, active: Option<Arc<Segment>>) -> Ledger {
+        let open = active.map(|segment| Open {
+            segment,
+            done: None,
+        });
+        Ledger(Mutex::new(Entry {
+            mark,
+            bytes: 0,
+            open: open.into_iter().collect(),
+        }))
+    }
+
+    fn page(&self) -> MutexGuard<'_, Entry> {
+        // Nothing that can panic runs under this mutex.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A copy of what stands there now.
+    pub(crate) fn read(&self) -> Entry {
+        self.page().clone()
+    }
+
+    /// The sums of the active segment.
+    pub(crate) fn mark(&self) -> Mark {
+        self.page().mark
+    }
+
+    /// Bytes of frames appended so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.page().bytes
+    }
+
+    /// A batch was appended.
+    pub(crate) fn appended(&self, mark: Mark, bytes: u64) {
+        let mut page = self.page();
+        page.mark = mark;
+        page.bytes += bytes;
+    }
+
+    /// A segment has taken over, with these sums.
+    pub(crate) fn rolled(&self, segment: &Arc<Segment>, mark: Mark) {
+        let mut page = self.page();
+        let done = page.mark;
+        if let Some(last) = page.open.last_mut() {
+            last.done = Some(done);
+        }
+        page.open.push(Open {
+            segment: Arc::clone(segment),
+            done: None,
+        });
+        page.mark = mark;
+    }
+
+    /// Crosses out the segments that have taken no more appends and end at or below `settled`.
+    pub(crate) fn settled(&self, settled: u64) {
+        let keep = |open: &Open| open.done.is_none_or(|done| done.next > settled);
+        self.page().open.retain(keep);
+    }
+}

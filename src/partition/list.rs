@@ -1,0 +1,182 @@
+//! The segments of a log: a list that readers take a look at without a lock, and whose files are
+//! opened when somebody reads in them.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use arc_swap::ArcSwap;
+
+use super::site::Site;
+use crate::error::{Error, Result};
+use crate::format::Entry;
+use crate::segment::{End, Header, Page, Segment, read_page};
+use crate::sys::{Access, View};
+
+/// One segment in the list.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) number: u32,
+    /// What its header says; read when first needed.
+    header: OnceLock<Header>,
+    /// The segment, while somebody holds it.
+    open: Mutex<Weak<Segment>>,
+}
+
+impl Link {
+    /// A segment of which only the name has been seen.
+    pub(crate) fn named(number: u32) -> Arc<Link> {
+        Arc::new(Link {
+            number,
+            header: OnceLock::new(),
+            open: Mutex::new(Weak::new()),
+        })
+    }
+
+    /// A segment that is held open by the caller.
+    pub(crate) fn held(segment: &Arc<Segment>) -> Arc<Link> {
+        Arc::new(Link {
+            number: segment.number(),
+            header: OnceLock::new(),
+            open: Mutex::new(Arc::downgrade(segment)),
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Weak<Segment>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The offset of the segment's first record.
+    pub(crate) fn base(&self, site: &Site) -> Result<u64> {
+        if let Some(segment) = self.open().upgrade() {
+            return Ok(segment.base());
+        }
+        Ok(self.header(site)?.identity.base)
+    }
+
+    /// The greatest timestamp in the segment, where its seal says it.
+    pub(crate) fn greatest(&self, site: &Site) -> Result<Option<i64>> {
+        if self.open().upgrade().is_some() {
+            return Ok(None);
+        }
+        let header = self.header(site)?;
+        Ok(header.seal.and_then(|seal| seal.greatest))
+    }
+
+    fn header(&self, site: &Site) -> Result<&Header> {
+        if let Some(header) = self.header.get() {
+            return Ok(header);
+        }
+        let path = site.segment(self.number);
+        let file = site.storage.open(&path, Access::Read);
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
+        let header = self.owned(site, page)?;
+        Ok(self.header.get_or_init(|| header))
+    }
+
+    fn owned(&self, site: &Site, page: Page) -> Result<Header> {
+        let path = site.segment(self.number);
+        match page {
+            Page::Assigned(header) if site.owns(&header.identity, self.number) => Ok(*header),
+            Page::Bad(flaw) => Err(site.mismatch(&path, format!("its header is damaged: {flaw}"))),
+            _ => Err(site.mismatch(&path, "it is not the segment of this log that it was")),
+        }
+    }
+
+    /// The segment, opened if nobody holds it. `successor` tells where it ends if no seal does.
+    pub(crate) fn segment(&self, site: &Site, successor: Option<&Link>) -> Result<Arc<Segment>> {
+        let mut open = self.open();
+        if let Some(segment) = open.upgrade() {
+            return Ok(segment);
+        }
+        let path = site.segment(self.number);
+        let fail = |op| move |error| Error::io(op, site.segment(self.number), error);
+        let file = site.storage.open(&path, Access::Read).map_err(fail("open"))?;
+        let header = self.owned(site, read_page(file.as_ref()).map_err(fail("read"))?)?;
+        let end = end_of(site, &header, successor)?;
+        let layout = header.identity.layout;
+        let length = file.len().map_err(fail("inspect"))?;
+        if length < layout.capacity || !(layout.records_at..=layout.capacity).contains(&end.place) {
+            let reason = format!("{length} bytes long, its records end at {}", end.place);
+            return Err(site.mismatch(&path, reason));
+        }
+        let map = Arc::new(file.map(Access::Read, layout.capacity).map_err(fail("map"))?);
+        let view = |range| View::fixed(Arc::clone(&map), Arc::clone(&file), range);
+        let records = view(layout.records_at..end.place).map_err(fail("map"))?;
+        let index_at = u64::from(layout.index_at);
+        let entries = sealed_entries(&header).min(layout.index_len());
+        let mut index = view(index_at..index_at + entries).map_err(fail("map"))?;
+        if !index_is_whole(&header, &index) {
+            tracing::warn!(path = %path.display(), "its index is damaged and not used");
+            index = view(index_at..index_at).map_err(fail("map"))?;
+        }
+        let identity = header.identity.clone();
+        let segment = Segment::new(path, Arc::clone(&file), identity, (records, index), Some(end));
+        let segment = Arc::new(segment);
+        *open = Arc::downgrade(&segment);
+        Ok(segment)
+    }
+}
+
+fn sealed_entries(header: &Header) -> u64 {
+    let entries = header.seal.map_or(0, |seal| seal.index_entries);
+    u64::from(entries) * Entry::SIZE as u64
+}
+
+/// Whether the entries that the seal counts are those in the file.
+fn index_is_whole(header: &Header, index: &View) -> bool {
+    let bytes = index.published();
+    let expected = header.seal.map_or(0, |seal| seal.index_checksum);
+    index.guard(0..bytes).is_ok() && crc32c::crc32c(index.bytes()) == expected
+}
+
+/// Where a segment that is not the last one ends.
+fn end_of(site: &Site, header: &Header, successor: Option<&Link>) -> Result<End> {
+    if let Some(seal) = &header.seal {
+        return Ok(End {
+            place: seal.place,
+            next: seal.next,
+        });
+    }
+    if let Some(successor) = successor
+        && let Some(end) = successor.header(site)?.identity.predecessor
+    {
+        return Ok(End {
+            place: end.place,
+            next: end.next,
+        });
+    }
+    let path = site.segment(header.identity.number);
+    Err(site.mismatch(&path, "nothing says where it ends"))
+}
+
+/// The list itself, ascending by number without a hole.
+#[derive(Debug)]
+pub(crate) struct Segments(ArcSwap<Vec<Arc<Link>>>);
+
+impl Segments {
+    pub(crate) fn new(links: Vec<Arc<Link>>) -> Segments {
+        Segments(ArcSwap::from_pointee(links))
+    }
+
+    /// The list as it is now.
+    pub(crate) fn now(&self) -> Arc<Vec<Arc<Link>>> {
+        self.0.load_full()
+    }
+
+    /// Adds the segment that has taken over.
+    pub(crate) fn push(&self, link: &Arc<Link>) {
+        self.0.rcu(|links| {
+            let mut links = Vec::clone(links);
+            links.push(Arc::clone(link));
+            links
+        });
+    }
+
+    /// Takes the segments below `number` out of the list; who stands in one keeps it.
+    pub(crate) fn drop_below(&self, number: u32) {
+        self.0.rcu(|links| {
+            let kept = links.iter().filter(|link| link.number >= number);
+            kept.cloned().collect::<Vec<_>>()
+        });
+    }
+}

@@ -1,0 +1,371 @@
+//! The log of one partition.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use super::appender::{Appender, Signature};
+use super::gate::Gate;
+use super::ledger::Ledger;
+use super::list::{Link, Segments};
+use super::mark::RecordedEnd;
+use super::rounds::Slots;
+use super::site::{Damage, Site};
+use super::spare::Shelf;
+use crate::error::{Error, Flaw, Part, Result};
+use crate::options::MAX_RECORD_BYTES;
+use crate::flush::{Crew, DirtyLog};
+use crate::format::Layout;
+use crate::index::INTERVAL;
+use crate::segment::{Room, Writable};
+use crate::sync::{AtomicBool, AtomicU64, Ordering, Watermark};
+use crate::sys::{Backend, Clock};
+
+/// What a log is opened with, beside its coordinates.
+#[derive(Clone)]
+pub(crate) struct Setting {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) flusher: Arc<Crew>,
+    pub(crate) preparer: Arc<Crew>,
+    pub(crate) backend: Backend,
+    /// The epoch of the owner.
+    pub(crate) epoch: u32,
+    /// Readers of other processes may have seen what is beyond the end: the last owner lived in
+    /// this boot of the machine, or it is not known in which.
+    pub(crate) same_boot: bool,
+    pub(crate) limits: Limits,
+    pub(crate) finished: bool,
+}
+
+/// The limits of a log; they may change while it is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) first_segment: u64,
+    pub(crate) max_segment: u64,
+    pub(crate) unsettled: u64,
+    /// Bytes that the partition may hold.
+    pub(crate) total: Option<u64>,
+}
+
+/// One partition's records: one writer at a time, any number of readers.
+pub(crate) struct Log {
+    pub(super) site: Site,
+    pub(super) setting: Setting,
+    pub(super) limits: ArcSwap<Limits>,
+    /// The epoch of what this owner writes.
+    pub(super) epoch: u32,
+    pub(super) segments: Segments,
+    pub(super) written: Watermark,
+    pub(super) durable: Watermark,
+    /// Bytes of frames that are safe, of those that this owner appended.
+    pub(super) settled_bytes: Watermark,
+    pub(super) first: AtomicU64,
+    pub(super) appender: Mutex<Appender>,
+    pub(super) ledger: Ledger,
+    pub(super) shelf: Shelf,
+    pub(super) slots: Mutex<Slots>,
+    pub(super) gate: Gate,
+    pub(super) damage: Vec<(Damage, Flaw)>,
+    /// Bytes of the segments before those that this owner writes.
+    pub(super) bytes_before: AtomicU64,
+    /// Whether anything has changed since the recorded end.
+    pub(super) changed: AtomicBool,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log")
+            .field("id", &self.site.log)
+            .field("written", &self.written.get())
+            .field("durable", &self.durable.get())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// The log's coordinates.
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// The first offset that is still there.
+    pub(crate) fn first(&self) -> u64 {
+        self.first.load(Ordering::Acquire)
+    }
+
+    /// Records below this offset may be read by who asks for written ones.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    /// Records below this offset survive a power cut.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.get()
+    }
+
+    /// What recovery found damaged when the log was opened.
+    pub(crate) fn damage(&self) -> &[(Damage, Flaw)] {
+        &self.damage
+    }
+
+    /// The states of the log.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// The limits from now on.
+    pub(crate) fn set_limits(&self, limits: Limits) {
+        self.limits.store(Arc::new(limits));
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Appender> {
+        // A panic under this lock breaks the tail, which then refuses everything.
+        self.appender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends a batch and returns once it is durable.
+    ///
+    /// `stamp` fills in timestamps with the clock's reading, taken once.
+    pub(crate) fn append(
+        self: &Arc<Self>,
+        records: &mut [Writable<'_>],
+        stamp: impl FnMut(&mut [Writable<'_>], i64),
+    ) -> Result<Range<u64>> {
+        let offsets = self.write(records, stamp)?;
+        self.wait_durable(offsets.clone())?;
+        Ok(offsets)
+    }
+
+    /// Appends a batch and returns once it is written.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        records: &mut [Writable<'_>],
+        mut stamp: impl FnMut(&mut [Writable<'_>], i64),
+    ) -> Result<Range<u64>> {
+        let room = Room::of(records);
+        let now = self.setting.clock.now();
+        stamp(records, now);
+        loop {
+            self.gate.appends(&self.site)?;
+            self.wait_settled(room)?;
+            let mut appender = self.lock();
+            self.gate.appends(&self.site)?;
+            if !self.has_room(room) {
+                continue;
+            }
+            self.check_total(&appender, room)?;
+            if !appender.fits(room) && !self.roll(&mut appender, room)? {
+                drop(appender);
+                self.wait_spare(room)?;
+                continue;
+            }
+            let first = appender.mark.next;
+            appender.write(&self.site, records, (self.durable.get(), self.epoch, now))?;
+            self.ledger.appended(appender.mark, room.bytes);
+            let next = appender.mark.next;
+            let half_full = self.is_half_full(&appender);
+            drop(appender);
+            self.changed.store(true, Ordering::Release);
+            self.written.advance(next);
+            if half_full && !self.shelf.has_spare() {
+                self.ask_preparer();
+            }
+            return Ok(first..next);
+        }
+    }
+
+    /// Waits until these records are durable, or will not be.
+    pub(crate) fn wait_durable(self: &Arc<Self>, offsets: Range<u64>) -> Result<()> {
+        let Some(last) = offsets.end.checked_sub(1) else {
+            return Ok(());
+        };
+        if self.durable.get() <= last {
+            self.ask_flusher();
+            if self.setting.flusher.is_inline() {
+                self.setting.flusher.turn();
+            } else {
+                self.durable.wait_past(last, None, || self.gate.is_lost());
+            }
+        }
+        if self.durable.get() > last {
+            return Ok(());
+        }
+        self.gate.reads(&self.site)?;
+        match self.gate.failure() {
+            Some(cause) => Err(Error::InDoubt {
+                topic: self.site.topic(),
+                partition: self.site.partition,
+                offsets,
+                cause,
+            }),
+            None => Err(Error::Closed),
+        }
+    }
+
+    /// Makes everything written so far durable.
+    pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
+        let end = self.written.get();
+        self.wait_durable(self.durable.get().min(end)..end)
+    }
+
+    /// Waits until something past `offset` is durable.
+    pub(crate) fn wait_past(
+        &self,
+        offset: u64,
+        deadline: Option<std::time::Instant>,
+        stop: impl Fn() -> bool,
+    ) -> crate::sync::Waited {
+        let over = || self.gate.is_over() || self.gate.is_finished() || stop();
+        self.durable.wait_past(offset, deadline, over)
+    }
+
+    /// Wakes everybody who waits for anything, so that they look at the gate.
+    pub(crate) fn wake_all(&self) {
+        self.durable.wake();
+        self.written.wake();
+        self.settled_bytes.wake();
+        self.shelf.wake();
+    }
+
+    fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {
+        Arc::clone(self) as Arc<dyn DirtyLog>
+    }
+
+    pub(super) fn ask_flusher(self: &Arc<Self>) {
+        self.setting.flusher.request(self.as_dirty());
+    }
+
+    fn ask_preparer(self: &Arc<Self>) {
+        self.setting.preparer.request(self.as_dirty());
+        if self.setting.preparer.is_inline() {
+            self.setting.preparer.turn();
+        }
+    }
+
+    /// Whether a batch may be written before more is settled.
+    fn has_room(&self, room: Room) -> bool {
+        let unsettled = self.ledger.bytes() - self.settled_bytes.get();
+        unsettled == 0 || unsettled + room.bytes <= self.limits.load().unsettled
+    }
+
+    /// Waits until so much is settled that a batch may be written.
+    fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
+        while !self.has_room(room) {
+            let seen = self.settled_bytes.get();
+            self.ask_flusher();
+            if self.setting.flusher.is_inline() {
+                self.setting.flusher.turn();
+            } else {
+                let stop = || self.gate.is_over() || self.has_room(room);
+                self.settled_bytes.wait_past(seen, None, stop);
+            }
+            self.gate.appends(&self.site)?;
+        }
+        Ok(())
+    }
+
+    fn check_total(&self, appender: &Appender, room: Room) -> Result<()> {
+        let Some(limit) = self.limits.load().total else {
+            return Ok(());
+        };
+        let active = appender.active.as_ref();
+        let here = active.map_or(0, |active| active.place() - active.segment.start());
+        let used = self.bytes_before.load(Ordering::Relaxed) + here + room.bytes;
+        if used > limit {
+            return Err(Error::TopicFull {
+                topic: self.site.topic(),
+                used,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    fn is_half_full(&self, appender: &Appender) -> bool {
+        appender.active.as_ref().is_some_and(|active| {
+            let layout = active.segment.identity.layout;
+            active.place() - layout.records_at >= layout.records_len() / 2
+        })
+    }
+
+    /// The length of the next segment, as the log would choose it; more if `room` needs more.
+    fn next_capacity(&self, last: Option<u64>, room: Room) -> Result<u64> {
+        let limits = self.limits.load();
+        let natural = last.map_or(limits.first_segment, |last| {
+            last.saturating_mul(2).clamp(limits.first_segment, limits.max_segment)
+        });
+        let needed = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
+        let natural = natural.next_multiple_of(4096);
+        let fits = Layout::new(natural, INTERVAL).is_ok_and(|it| it.records_len() >= room.bytes);
+        Ok(if fits { natural } else { natural.max(needed.capacity) })
+    }
+
+    /// Lets the spare take over, if there is one that has room for the batch.
+    fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
+        let least = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
+        let Some(spare) = self.shelf.take(least.capacity) else {
+            return Ok(false);
+        };
+        let signature = Signature {
+            epoch: self.epoch,
+            nonce: self.setting.clock.random(),
+            backend: self.setting.backend,
+        };
+        let before = appender.active.as_ref();
+        let before = before.map_or(0, |active| active.place() - active.segment.start());
+        let segment = match appender.roll(&self.site, &spare, signature) {
+            Ok(segment) => segment,
+            Err(error) => {
+                self.shelf.put_back(spare);
+                return Err(error);
+            }
+        };
+        self.bytes_before.fetch_add(before, Ordering::Relaxed);
+        self.ledger.rolled(&segment, appender.mark);
+        self.segments.push(&Link::held(&segment));
+        tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
+        Ok(true)
+    }
+
+    /// Waits until the preparer has made a segment with room for the batch.
+    fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
+        let last = self.lock().last.map(|last| last.capacity);
+        let seen = self.shelf.want(self.next_capacity(last, room)?);
+        self.ask_preparer();
+        self.shelf.wait(seen, || self.gate.is_over())
+    }
+
+    /// The preparer's duty.
+    pub(super) fn prepare_spare(&self) {
+        let last = self.shelf.last_capacity();
+        let none = Room {
+            bytes: 0,
+            records: 0,
+        };
+        match self.next_capacity(last, none) {
+            Ok(capacity) => self.shelf.prepare(&self.site, capacity),
+            Err(error) => tracing::error!(%error, "no segment can be made"),
+        }
+    }
+
+    /// The end of the log as it stands, for the journal; `None` if it holds no segment.
+    pub(crate) fn recorded_end(&self) -> Option<RecordedEnd> {
+        let appender = self.lock();
+        let last = appender.last?;
+        Some(RecordedEnd {
+            segment: last.number,
+            nonce: last.nonce,
+            epoch: self.epoch,
+            mark: appender.mark,
+        })
+    }
+}
+
+fn too_large(room: Room) -> Error {
+    Error::TooLarge {
+        what: Part::Batch,
+        size: room.bytes,
+        limit: MAX_RECORD_BYTES,
+    }
+}

@@ -1,0 +1,23 @@
+//! Segments, index and recovery as one ordered stream: the log of a partition.
+
+mod appender;
+mod apply;
+mod close;
+mod cursor;
+mod gate;
+mod ledger;
+mod list;
+mod log;
+mod mark;
+mod plan;
+mod rounds;
+mod seek;
+mod site;
+mod spare;
+mod walked;
+
+pub(crate) use cursor::Cursor;
+pub(crate) use log::{Limits, Log, Setting};
+pub(crate) use mark::{Mark, RecordedEnd};
+pub(crate) use plan::{Plan, Promises, plan};
+pub(crate) use site::{Damage, Site};

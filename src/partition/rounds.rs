@@ -1,0 +1,179 @@
+//! Rounds of one log: one sync, and what it makes durable; then slots and seals.
+
+use std::io;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::ledger::{Entry, Open};
+use super::log::Log;
+use super::mark::Mark;
+use crate::error::{Error, Result, is_full};
+use crate::flush::{DirtyLog, Next};
+use crate::format::{SECTOR, Sector, Slot};
+use crate::segment::Segment;
+
+/// A slot is written when this many bytes have been settled since the last one.
+const SLOT_DISTANCE: u64 = 1 << 20;
+/// ... and when nothing has been appended for this long.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Where the last slot is, and where the next one goes. Rounds alone use it.
+#[derive(Debug)]
+pub(crate) struct Slots {
+    pub(super) segment: Option<u32>,
+    pub(super) place: u64,
+    pub(super) generation: u64,
+    pub(super) sector: Sector,
+    /// When the last round ended that made something durable.
+    pub(super) busy: Duration,
+}
+
+impl Log {
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Syncs every segment with bytes that are not durable, oldest first.
+    fn sync(&self, entry: &Entry, durable: u64) -> Result<()> {
+        let unsafe_still = |open: &&Open| open.done.is_none_or(|done| done.next > durable);
+        for open in entry.open.iter().filter(unsafe_still) {
+            let synced = open.segment.file.sync();
+            synced.map_err(|error| self.site.io("sync", open.segment.number(), error))?;
+        }
+        Ok(())
+    }
+
+    /// What the log has failed of: nothing becomes durable any more, and whoever waits is told.
+    pub(crate) fn poison(&self, cause: Error) {
+        tracing::error!(log = self.site.log, error = %cause, "the log fails");
+        self.gate.fail(Arc::new(cause));
+        self.wake_all();
+    }
+
+    /// Seals the segments that are settled for good.
+    fn seal(&self, entry: &Entry) -> Result<()> {
+        for open in &entry.open {
+            let Some(done) = open.done.filter(|done| done.next <= entry.mark.next) else {
+                continue;
+            };
+            // A segment that ends without a seal ends where its successor says: on a full disk
+            // that is good enough.
+            if self.put(&open.segment, Sector::Seal, &done.seal(self.epoch))? {
+                let synced = open.segment.file.sync();
+                synced.map_err(|error| self.site.io("sync", open.segment.number(), error))?;
+            }
+        }
+        self.ledger.settled(entry.mark.next);
+        Ok(())
+    }
+
+    /// Writes a slot where everything below it is settled.
+    fn write_slot(&self, slots: &mut Slots, segment: &Segment, mark: Mark) -> Result<()> {
+        if slots.segment != Some(segment.number()) {
+            slots.sector = Sector::A;
+        }
+        let slot = mark.slot(self.epoch, slots.generation + 1);
+        if self.put(segment, slots.sector, &slot)? {
+            slots.segment = Some(segment.number());
+            slots.place = mark.place;
+            slots.generation += 1;
+            slots.sector = match slots.sector {
+                Sector::A => Sector::B,
+                _ => Sector::A,
+            };
+        }
+        Ok(())
+    }
+
+    /// Writes a sector of a segment's header; false if there is no space for it.
+    fn put(&self, segment: &Segment, sector: Sector, slot: &Slot) -> Result<bool> {
+        let number = segment.number();
+        let bytes: [u8; SECTOR] = slot
+            .encode(segment.seed())
+            .map_err(|flaw| self.site.io("encode", number, io::Error::other(flaw)))?;
+        match segment.file.write_at(&bytes, sector.place()) {
+            Ok(()) => Ok(true),
+            Err(error) if is_full(&error) => Ok(false),
+            Err(error) => Err(self.site.io("write", number, error)),
+        }
+    }
+
+    /// One round. Whether anything became durable.
+    fn direct(&self) -> Result<Next> {
+        let durable = self.durable.get();
+        let entry = self.ledger.read();
+        let busy = entry.mark.next > durable;
+        if busy {
+            self.sync(&entry, durable)?;
+            self.durable.advance(entry.mark.next);
+            self.settled_bytes.advance(entry.bytes);
+        }
+        self.seal(&entry)?;
+        self.slot(&entry, busy)
+    }
+
+    /// Writes a slot if it is time to, or says when to look again.
+    fn slot(&self, entry: &Entry, busy: bool) -> Result<Next> {
+        let Some(Open { segment, .. }) = entry.open.last() else {
+            return Ok(Next::Rest);
+        };
+        let mut slots = self.slots();
+        let now = self.setting.clock.monotonic();
+        if busy {
+            slots.busy = now;
+        }
+        let from = match slots.segment {
+            Some(number) if number == segment.number() => slots.place,
+            _ => segment.start(),
+        };
+        let distance = entry.mark.place - from;
+        let quiet = now.saturating_sub(slots.busy) >= QUIET;
+        if distance >= SLOT_DISTANCE || (quiet && distance > 0) {
+            self.write_slot(&mut slots, segment, entry.mark)?;
+            return Ok(Next::Rest);
+        }
+        Ok(if distance > 0 { Next::After(QUIET) } else { Next::Rest })
+    }
+
+    /// Settles everything for good: a last round, and a slot at the end that is synced, too.
+    /// Nobody appends any more, and no crew is at work on this log.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let _claim = self.direct()?;
+        let entry = self.ledger.read();
+        let Some(Open { segment, .. }) = entry.open.last() else {
+            return Ok(());
+        };
+        let mut slots = self.slots();
+        if slots.segment == Some(segment.number()) && slots.place == entry.mark.place {
+            return Ok(());
+        }
+        self.write_slot(&mut slots, segment, entry.mark)?;
+        let synced = segment.file.sync();
+        synced.map_err(|error| self.site.io("sync", segment.number(), error))
+    }
+}
+
+impl DirtyLog for Log {
+    fn id(&self) -> u64 {
+        self.site.log
+    }
+
+    fn round(&self) -> Next {
+        if self.gate.is_lost() {
+            return Next::Rest;
+        }
+        self.direct().unwrap_or_else(|cause| {
+            self.poison(cause);
+            Next::Rest
+        })
+    }
+
+    fn prepare(&self) -> Next {
+        self.prepare_spare();
+        Next::Rest
+    }
+
+    fn abandon(&self, thread: &'static str, reason: String) {
+        self.poison(Error::ThreadEnded { thread, reason });
+    }
+}

@@ -1,0 +1,128 @@
+//! From an offset or a time to a place.
+
+use std::sync::Arc;
+
+use super::list::Link;
+use super::log::Log;
+use crate::error::{Error, Result};
+use crate::index::{before_offset, before_time};
+use crate::segment::Segment;
+
+/// A place in a log where reading can begin.
+#[derive(Debug)]
+pub(crate) struct Spot {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) place: u64,
+}
+
+impl Log {
+    /// The place of an offset that exists.
+    pub(crate) fn spot(&self, offset: u64) -> Result<Spot> {
+        let links = self.segments.now();
+        let at = self.link_of(&links, offset)?;
+        let Some(link) = links.get(at) else {
+            return Err(self.expired(offset));
+        };
+        let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
+        let place = place_of(&segment, offset);
+        Ok(Spot { segment, place })
+    }
+
+    /// The index in the list of the segment that holds an offset.
+    fn link_of(&self, links: &[Arc<Link>], offset: u64) -> Result<usize> {
+        let (mut low, mut high) = (0, links.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if links[middle].base(&self.site)? <= offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low.checked_sub(1).ok_or_else(|| self.expired(offset))
+    }
+
+    /// The segment that follows number `number`, if it has taken over.
+    pub(crate) fn after(&self, number: u32) -> Result<Option<Arc<Segment>>> {
+        let links = self.segments.now();
+        let at = links.partition_point(|link| link.number <= number);
+        let Some(link) = links.get(at) else {
+            return Ok(None);
+        };
+        link.segment(&self.site, links.get(at + 1).map(Arc::as_ref)).map(Some)
+    }
+
+    /// The offset of the first record at or after `time`, below `limit`; `limit` if there is none.
+    pub(crate) fn offset_at(&self, time: i64, limit: u64) -> Result<u64> {
+        let links = self.segments.now();
+        for (at, link) in links.iter().enumerate() {
+            if link.greatest(&self.site)?.is_some_and(|greatest| greatest < time) {
+                continue;
+            }
+            let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
+            if let Some(offset) = first_at(&segment, time) {
+                return Ok(offset.clamp(self.first().min(limit), limit));
+            }
+        }
+        Ok(limit)
+    }
+
+    /// What who asks for a record that retention has removed is told.
+    pub(crate) fn expired(&self, asked: u64) -> Error {
+        Error::OffsetExpired {
+            topic: self.site.topic(),
+            partition: self.site.partition,
+            asked,
+            first: self.first(),
+        }
+    }
+}
+
+/// The place of an offset in a segment, or of the damage that hides it.
+fn place_of(segment: &Segment, offset: u64) -> u64 {
+    let delta = offset.saturating_sub(segment.base());
+    let hint = before_offset(&segment.entries(), delta);
+    let start = segment.start();
+    hint.and_then(|place| walk_to(segment, place, offset))
+        .or_else(|| walk_to(segment, start, offset))
+        .unwrap_or(start)
+}
+
+/// Walks to an offset; `None` if the walk begins at no frame, or behind the offset.
+fn walk_to(segment: &Segment, mut place: u64, offset: u64) -> Option<u64> {
+    let first = segment.frame_at(place).ok()??;
+    if segment.base() + u64::from(first.delta()) > offset {
+        return None;
+    }
+    loop {
+        match segment.frame_at(place) {
+            Ok(Some(frame)) if segment.base() + u64::from(frame.delta()) < offset => {
+                place += frame.padded_len() as u64;
+            }
+            // The end, or the frame itself.
+            Ok(_) => return Some(place),
+            // Damage: the offset lies behind it, or in it.
+            Err(_) => match segment.resume(place, 0, offset + 1) {
+                Some((behind, _)) => place = behind,
+                None => return Some(place),
+            },
+        }
+    }
+}
+
+/// The offset of the first record of a segment at or after `time`. Damage is passed over.
+fn first_at(segment: &Segment, time: i64) -> Option<u64> {
+    let hint = before_time(&segment.entries(), time);
+    let sound = |place: &u64| matches!(segment.frame_at(*place), Ok(Some(_)));
+    let mut place = hint.filter(sound).unwrap_or_else(|| segment.start());
+    loop {
+        match segment.frame_at(place) {
+            Ok(Some(frame)) if frame.timestamp() >= time => {
+                return Some(segment.base() + u64::from(frame.delta()));
+            }
+            Ok(Some(frame)) => place += frame.padded_len() as u64,
+            Ok(None) => return None,
+            Err(_) => place = segment.resume(place, 0, u64::MAX)?.0,
+        }
+    }
+}

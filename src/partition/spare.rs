@@ -1,0 +1,229 @@
+//! The next segment, made ahead of time: allocated, synced, its folder synced; and how to wait
+//! for it.
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::site::Site;
+use crate::error::{Error, Result};
+use crate::format::Layout;
+use crate::index::INTERVAL;
+use crate::sync::Watermark;
+use crate::sys::File;
+
+/// A segment file that nobody has taken over yet.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    pub(crate) number: u32,
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) layout: Layout,
+}
+
+/// Where the spare lies until it is taken, and what became of the last attempt to make one.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    state: Mutex<State>,
+    /// Counts attempts that ended.
+    attempts: Watermark,
+}
+
+#[derive(Debug)]
+struct State {
+    spare: Option<Spare>,
+    /// The number of the next spare.
+    number: u32,
+    /// The length of the last segment made, if there is one.
+    capacity: Option<u64>,
+    /// The least length the next one must have.
+    wanted: u64,
+    failed: Option<Error>,
+}
+
+impl Shelf {
+    /// An empty shelf; the first spare will have this number, and follows a segment of that
+    /// length.
+    pub(crate) fn new(number: u32, capacity: Option<u64>) -> Shelf {
+        Shelf {
+            state: Mutex::new(State {
+                spare: None,
+                number,
+                capacity,
+                wanted: 0,
+                failed: None,
+            }),
+            attempts: Watermark::new(0),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that can panic runs under this mutex.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the spare, if there is one of at least that length.
+    pub(crate) fn take(&self, capacity: u64) -> Option<Spare> {
+        let mut state = self.state();
+        state
+            .spare
+            .take_if(|spare| spare.layout.capacity >= capacity)
+            .inspect(|_| state.wanted = 0)
+    }
+
+    /// Puts a spare back that could not be taken over.
+    pub(crate) fn put_back(&self, spare: Spare) {
+        self.state().spare = Some(spare);
+    }
+
+    /// The length of the segment that the next spare follows.
+    pub(crate) fn last_capacity(&self) -> Option<u64> {
+        self.state().capacity
+    }
+
+    /// Removes the spare, which nobody will take over any more.
+    pub(crate) fn clear(&self, site: &Site) -> Result<()> {
+        let Some(spare) = self.state().spare.take() else {
+            return Ok(());
+        };
+        let path = site.segment(spare.number);
+        let removed = site.storage.remove_file(&path);
+        removed.map_err(|error| Error::io("remove", &path, error))
+    }
+
+    /// Whether a spare is there, of whatever size.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.state().spare.is_some()
+    }
+
+    /// Says that a spare of at least that length is needed; the number of attempts made so far.
+    pub(crate) fn want(&self, capacity: u64) -> u64 {
+        let mut state = self.state();
+        state.wanted = state.wanted.max(capacity);
+        self.attempts.get()
+    }
+
+    /// Waits until an attempt has ended after `seen` of them had; its error, if it failed.
+    pub(crate) fn wait(&self, seen: u64, stop: impl Fn() -> bool) -> Result<()> {
+        self.attempts.wait_past(seen, None, stop);
+        match &self.state().failed {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Wakes who waits, so that they look whether to stop.
+    pub(crate) fn wake(&self) {
+        self.attempts.wake();
+    }
+
+    /// Makes the spare, or makes the one there longer: the preparer's duty. `capacity` is what
+    /// the log would choose by itself.
+    pub(crate) fn prepare(&self, site: &Site, capacity: u64) {
+        let (spare, number, wanted) = {
+            let mut state = self.state();
+            (state.spare.take(), state.number, state.wanted)
+        };
+        let capacity = capacity.max(wanted);
+        let made = match spare {
+            Some(spare) if spare.layout.capacity >= capacity => Ok(spare),
+            Some(spare) => grow(site, spare, capacity),
+            None => make(site, number, capacity).map_err(|error| (None, error)),
+        };
+        {
+            let mut state = self.state();
+            match made {
+                Ok(spare) => {
+                    state.number = spare.number + 1;
+                    state.capacity = Some(spare.layout.capacity);
+                    state.spare = Some(spare);
+                    state.failed = None;
+                }
+                Err((spare, error)) => {
+                    tracing::warn!(%error, "cannot prepare a segment");
+                    state.spare = spare;
+                    state.failed = Some(error);
+                }
+            }
+        }
+        self.attempts.advance(self.attempts.get() + 1);
+    }
+}
+
+fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
+    ensure_dir(site, &site.dir)?;
+    let path = site.segment(number);
+    let layout = layout(&path, capacity)?;
+    let created = site.storage.create(&path, layout.capacity);
+    let file = created.map_err(|error| full(site, "create", &path, layout.capacity, error))?;
+    let synced = file
+        .sync()
+        .and_then(|()| site.storage.sync_dir(&site.dir))
+        .map_err(|error| Error::io("sync", &path, error));
+    if let Err(error) = synced {
+        // It was never used and its sync is not to be believed later: away with it.
+        if let Err(error) = site.storage.remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "cannot remove a half-made segment");
+        }
+        return Err(error);
+    }
+    Ok(Spare {
+        number,
+        file,
+        layout,
+    })
+}
+
+fn grow(
+    site: &Site,
+    spare: Spare,
+    capacity: u64,
+) -> std::result::Result<Spare, (Option<Spare>, Error)> {
+    let path = site.segment(spare.number);
+    let layout = match layout(&path, capacity) {
+        Ok(layout) => layout,
+        Err(error) => return Err((Some(spare), error)),
+    };
+    match spare.file.grow(layout.capacity).and_then(|()| spare.file.sync()) {
+        Ok(()) => Ok(Spare { layout, ..spare }),
+        Err(error) => {
+            let error = full(site, "grow", &path, layout.capacity, error);
+            Err((Some(spare), error))
+        }
+    }
+}
+
+fn layout(path: &Path, capacity: u64) -> Result<Layout> {
+    Layout::new(capacity, INTERVAL).map_err(|flaw| Error::Mismatch {
+        path: path.to_owned(),
+        reason: flaw.to_string(),
+    })
+}
+
+fn full(site: &Site, op: &'static str, path: &Path, needed: u64, error: io::Error) -> Error {
+    match Error::io(op, path, error) {
+        Error::StorageFull { path, .. } => Error::StorageFull {
+            path,
+            needed,
+            free: site.storage.free(&site.dir).ok(),
+        },
+        other => other,
+    }
+}
+
+/// Makes a folder, and those above it, unless they are there; each name is synced.
+pub(crate) fn ensure_dir(site: &Site, dir: &Path) -> Result<()> {
+    match site.storage.create_dir(dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = dir.parent().unwrap_or(dir);
+            ensure_dir(site, parent)?;
+            let made = site.storage.create_dir(dir);
+            made.map_err(|error| Error::io("create", dir, error))?;
+        }
+        Err(error) => return Err(Error::io("create", dir, error)),
+    }
+    let parent = dir.parent().unwrap_or(dir);
+    let synced = site.storage.sync_dir(parent);
+    synced.map_err(|error| Error::io("sync", parent, error))
+}
