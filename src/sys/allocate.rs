@@ -18,10 +18,7 @@ pub(super) fn allocate(fd: BorrowedFd<'_>, from: u64, to: u64) -> io::Result<()>
     let Some(len) = to.checked_sub(from).filter(|len| *len > 0) else {
         return Ok(());
     };
-    loop {
-        let Err(errno) = fallocate(fd, FallocateFlags::empty(), from, len) else {
-            break;
-        };
+    while let Err(errno) = fallocate(fd, FallocateFlags::empty(), from, len) {
         match after(errno) {
             Next::Retry => {}
             Next::WriteZeroes => return write_zeroes(fd, from, to),

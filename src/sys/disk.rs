@@ -400,3 +400,6 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
 fn refuse(what: &'static str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
+
+#[cfg(test)]
+mod tests;

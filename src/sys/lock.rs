@@ -45,6 +45,23 @@ pub struct Holder {
     pub note: String,
 }
 
+impl Holder {
+    /// What the lock file of a process says.
+    pub(super) fn content(pid: u32, note: &str) -> String {
+        format!("{pid}\n{note}\n")
+    }
+
+    /// Takes what can be made of a lock file's content, which may be anything.
+    pub(super) fn parse(content: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(content);
+        let (pid, note) = text.split_once('\n').unwrap_or((&text, ""));
+        Self {
+            pid: pid.parse().ok().filter(|pid| *pid != 0),
+            note: note.trim_end_matches('\n').to_owned(),
+        }
+    }
+}
+
 /// A lock that is held.
 #[derive(Debug)]
 struct Owned {
@@ -92,7 +109,7 @@ pub(super) fn holder(fd: &OwnedFd) -> io::Result<Option<Holder>> {
 
 impl Owned {
     fn write(&self, note: &str) -> io::Result<()> {
-        let content = format!("{}\n{note}\n", self.process);
+        let content = Holder::content(self.process, note);
         // Longer first, then cut: whoever reads in between finds a whole first line.
         write_all(self.fd.as_fd(), content.as_bytes(), 0)?;
         Ok(retry(|| {
@@ -125,12 +142,7 @@ impl Drop for Owned {
 fn content(fd: &OwnedFd) -> io::Result<Holder> {
     let mut buf = vec![0; CONTENT];
     let len = retry(|| rustix::io::pread(fd, &mut buf[..], 0))?;
-    let text = String::from_utf8_lossy(&buf[..len]);
-    let (pid, note) = text.split_once('\n').unwrap_or((&text, ""));
-    Ok(Holder {
-        pid: pid.parse().ok().filter(|pid| *pid != 0),
-        note: note.trim_end_matches('\n').to_owned(),
-    })
+    Ok(Holder::parse(&buf[..len]))
 }
 
 fn whole_file(kind: libc::c_int) -> libc::flock {

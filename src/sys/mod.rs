@@ -21,6 +21,8 @@
 mod allocate;
 mod append_map;
 mod clock;
+#[cfg(test)]
+mod contract;
 mod disk;
 mod lock;
 #[cfg(any(test, feature = "sim"))]

@@ -5,50 +5,39 @@
 //! region while its tail writes, nor a recovery that rewrites equal bytes under a view, is a data
 //! race.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-const PAGE: usize = 4096;
+use memmap2::{MmapMut, MmapRaw};
 
 /// Zeroed memory at a page's boundary, shared by its clones.
 #[derive(Clone)]
 pub(in crate::sys) struct Heap(Arc<Memory>);
 
 struct Memory {
-    start: NonNull<u8>,
-    layout: Layout,
+    raw: MmapRaw,
     /// Bytes that cannot be read, as if their sector were bad.
     bad: Mutex<Vec<Range<usize>>>,
 }
 
-// SAFETY: the memory is a plain allocation, bound to no thread.
-unsafe impl Send for Memory {}
-// SAFETY: shared access goes through atomics here, and through the region's argument elsewhere.
-unsafe impl Sync for Memory {}
-
 impl Heap {
     pub(in crate::sys) fn new(len: usize) -> io::Result<Self> {
-        // At least a page, since nothing of no size is allocated.
-        let layout = Layout::from_size_align(len.max(PAGE), PAGE)
-            .map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
-        // SAFETY: the layout's size is not zero.
-        let start = unsafe { alloc_zeroed(layout) };
-        let start = NonNull::new(start).ok_or(ErrorKind::OutOfMemory)?;
+        // Anonymous memory: what is never touched costs nothing. At least one byte, since nothing
+        // of no size is mapped.
+        let raw = MmapRaw::from(MmapMut::map_anon(len.max(1))?);
         let bad = Mutex::default();
-        Ok(Self(Arc::new(Memory { start, layout, bad })))
+        Ok(Self(Arc::new(Memory { raw, bad })))
     }
 
     pub(in crate::sys) fn len(&self) -> usize {
-        self.0.layout.size()
+        self.0.raw.len()
     }
 
     pub(super) fn start(&self) -> *mut u8 {
-        self.0.start.as_ptr()
+        self.0.raw.as_mut_ptr()
     }
 
     /// Whether somebody else, a mapping for instance, holds this memory too.
@@ -102,6 +91,11 @@ impl Heap {
         self.bad().push(range);
     }
 
+    /// The bytes that cannot be read.
+    pub(in crate::sys) fn spoiled(&self) -> Vec<Range<usize>> {
+        self.bad().clone()
+    }
+
     /// Fails as the kernel would if a byte of `range` cannot be read.
     pub(in crate::sys) fn check(&self, range: &Range<usize>) -> io::Result<()> {
         let bad = |bad: &Range<usize>| bad.start < range.end && range.start < bad.end;
@@ -145,12 +139,5 @@ impl Heap {
 impl fmt::Debug for Heap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Heap").field("len", &self.len()).finish()
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this very layout, and nobody is left who could look.
-        unsafe { dealloc(self.start.as_ptr(), self.layout) }
     }
 }
