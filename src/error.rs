@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::format::Oversize;
+
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -344,7 +346,7 @@ pub enum Error {
 }
 
 /// What does not fit in a damaged frame or header: expected and found, as fields.
-pub use crate::format::Flaw;
+pub use crate::format::{Field, Flaw};
 
 /// The part of a record that a limit is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -420,6 +422,28 @@ impl Error {
             op,
             path,
             source: Arc::new(source),
+        }
+    }
+
+    /// A part of a record that the format has no room for.
+    pub(crate) fn from_oversize(oversize: &Oversize) -> Error {
+        let (what, size, limit) = match *oversize {
+            Oversize::Key { size, limit } => (Part::Key, size, limit),
+            Oversize::Headers { count, limit } => (Part::Headers, count, limit),
+            Oversize::HeaderName { size, limit } => (Part::HeaderName, size, limit),
+            Oversize::HeaderValue { size, limit } => (Part::HeaderValue, size, limit),
+            Oversize::EventId { size, limit } => (Part::EventId, size, limit),
+            Oversize::Producer { size, limit } => (Part::ProducerId, size, limit),
+            Oversize::Room { needed, given } => (Part::Record, needed, given),
+            Oversize::Frame { size, limit } => {
+                let what = Part::Record;
+                return Error::TooLarge { what, size, limit };
+            }
+        };
+        Error::TooLarge {
+            what,
+            size: size as u64,
+            limit: limit as u64,
         }
     }
 }

@@ -23,7 +23,7 @@ use super::mark::{Mark, RecordedEnd};
 use super::site::{Damage, Site};
 use super::walked::{At, Beyond, Sound, Walked};
 use crate::error::{Error, Flaw, Result};
-use crate::segment::{Header, Page, number_of, read_page};
+use crate::segment::{End, Header, Page, number_of, read_page};
 use crate::sys::{Access, Kind};
 
 /// What the rest of the store says about a log.
@@ -463,6 +463,15 @@ impl Plan {
     /// Whether the log is as its end was recorded: no record was read.
     pub(crate) fn is_untouched(&self) -> bool {
         self.untouched
+    }
+
+    /// Where the last segment ends. Only a plan with a last segment has one.
+    pub(crate) fn end(&self) -> End {
+        let at = self.at();
+        End {
+            place: at.place,
+            next: at.next,
+        }
     }
 
     fn last(&self) -> &Walked {
