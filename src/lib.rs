@@ -1,5 +1,6 @@
 //! An embedded, durable stream log.
 
 mod format;
+mod journal;
 mod sync;
 pub mod sys;
