@@ -4,11 +4,14 @@ mod error;
 mod flush;
 mod format;
 mod index;
+mod journal;
 mod options;
 mod partition;
 mod segment;
+mod store;
 mod sync;
 pub mod sys;
 
-pub use error::{Error, Part, Result};
-pub use options::{StoreOptions, TopicOptions};
+pub use error::{Error, Field, Flaw, Part, Result};
+pub use options::{MAX_PARTITIONS, MAX_RECORD_BYTES, StoreOptions, TopicOptions};
+pub use store::*;

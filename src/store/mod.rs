@@ -1,0 +1,26 @@
+//! The store: topics, partitions, subscriptions; what a program sees.
+
+mod catalog;
+mod follow;
+mod inner;
+mod inspect;
+mod log_cell;
+mod name;
+mod open;
+mod read;
+mod record;
+mod routing;
+#[expect(clippy::module_inception, reason = "the noun of this floor")]
+mod store;
+mod stored;
+mod subscription;
+mod topic;
+
+pub use follow::{Follow, Stopper};
+pub use inspect::{LogReport, VerifyReport, verify};
+pub use read::{Cursor, Records, Start};
+pub use record::{IntoBytes, Position, Positions, Record, Timestamp};
+pub use store::{Health, Store, TopicInfo};
+pub use stored::{OwnedRecord, StoredRecord};
+pub use subscription::{Lag, Subscription, SubscriptionBuilder};
+pub use topic::{Partition, Topic};
