@@ -230,6 +230,15 @@ impl Crew {
     }
 }
 
+impl std::fmt::Debug for Crew {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Crew")
+            .field("name", &self.shared.name)
+            .field("inline", &self.inline)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Drop for Crew {
     fn drop(&mut self) {
         self.stop();

@@ -100,8 +100,11 @@ pub(crate) struct TopicSettings {
     pub(crate) first_segment_bytes: u64,
     /// The size up to which segments double.
     pub(crate) max_segment_bytes: u64,
-    /// How much of a log may be unsettled; the most that is walked after a crash.
+    /// How much of a log may be unsettled.
     pub(crate) unsettled_bytes: u64,
+    /// The greatest that may ever have been written beyond what was settled: the most that is
+    /// walked after a crash. It never shrinks.
+    pub(crate) reach_bytes: u64,
 }
 
 /// A subscription as it is.

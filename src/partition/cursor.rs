@@ -132,11 +132,6 @@ impl Cursor {
         self.next = next;
         Err(self.log.site().corrupt(damage, Flaw::Empty))
     }
-
-    /// What reading says when it cannot go on since the log has failed or is gone.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.log.gate().reads(self.log.site())
-    }
 }
 
 /// The place behind the damage at `place`: the next sound frame, or the segment's end.

@@ -129,24 +129,17 @@ fn index_is_whole(header: &Header, index: &View) -> bool {
     index.guard(0..bytes).is_ok() && crc32c::crc32c(index.bytes()) == expected
 }
 
-/// Where a segment that is not the last one ends.
+/// Where a segment ends that takes no more appends.
 fn end_of(site: &Site, header: &Header, successor: Option<&Link>) -> Result<End> {
-    if let Some(seal) = &header.seal {
-        return Ok(End {
-            place: seal.place,
-            next: seal.next,
-        });
-    }
-    if let Some(successor) = successor
-        && let Some(end) = successor.header(site)?.identity.predecessor
-    {
-        return Ok(End {
-            place: end.place,
-            next: end.next,
-        });
-    }
-    let path = site.segment(header.identity.number);
-    Err(site.mismatch(&path, "nothing says where it ends"))
+    let sealed = header.seal.is_some();
+    let end = match successor {
+        Some(successor) if !sealed => header.end(successor.header(site)?),
+        _ => header.end(header).filter(|_| sealed),
+    };
+    end.ok_or_else(|| {
+        let path = site.segment(header.identity.number);
+        site.mismatch(&path, "nothing says where it ends")
+    })
 }
 
 /// The list itself, ascending by number without a hole.

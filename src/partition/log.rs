@@ -23,7 +23,7 @@ use crate::sync::{AtomicBool, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock};
 
 /// What a log is opened with, beside its coordinates.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) flusher: Arc<Crew>,
@@ -36,10 +36,12 @@ pub(crate) struct Setting {
     pub(crate) same_boot: bool,
     pub(crate) limits: Limits,
     pub(crate) finished: bool,
+    /// Woken whenever something becomes durable, or will not: by all partitions of a topic.
+    pub(crate) bell: Arc<Watermark>,
 }
 
 /// The limits of a log; they may change while it is open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) first_segment: u64,
     pub(crate) max_segment: u64,
@@ -209,23 +211,13 @@ impl Log {
         self.wait_durable(self.durable.get().min(end)..end)
     }
 
-    /// Waits until something past `offset` is durable.
-    pub(crate) fn wait_past(
-        &self,
-        offset: u64,
-        deadline: Option<std::time::Instant>,
-        stop: impl Fn() -> bool,
-    ) -> crate::sync::Waited {
-        let over = || self.gate.is_over() || self.gate.is_finished() || stop();
-        self.durable.wait_past(offset, deadline, over)
-    }
-
     /// Wakes everybody who waits for anything, so that they look at the gate.
     pub(crate) fn wake_all(&self) {
         self.durable.wake();
         self.written.wake();
         self.settled_bytes.wake();
         self.shelf.wake();
+        self.setting.bell.wake();
     }
 
     fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {

@@ -5,6 +5,7 @@ mod apply;
 mod close;
 mod cursor;
 mod gate;
+mod inspect;
 mod ledger;
 mod list;
 mod log;
@@ -17,7 +18,8 @@ mod spare;
 mod walked;
 
 pub(crate) use cursor::Cursor;
+pub(crate) use inspect::{Inspected, Visitor, inspect, visit};
 pub(crate) use log::{Limits, Log, Setting};
 pub(crate) use mark::{Mark, RecordedEnd};
-pub(crate) use plan::{Plan, Promises, plan};
+pub(crate) use plan::{Promises, plan};
 pub(crate) use site::{Damage, Site};

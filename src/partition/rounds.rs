@@ -107,6 +107,7 @@ impl Log {
             self.sync(&entry, durable)?;
             self.durable.advance(entry.mark.next);
             self.settled_bytes.advance(entry.bytes);
+            self.setting.bell.wake();
         }
         self.seal(&entry)?;
         self.slot(&entry, busy)

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::reader::End;
 use crate::format::{Choice, Flaw, Identity, SECTOR, Sector, Seed, Slot, choose};
 use crate::sys::File;
 
@@ -34,6 +35,21 @@ impl Header {
     /// What frames and slots of this life of the segment are checked with.
     pub(crate) fn seed(&self) -> Seed {
         self.identity.seed()
+    }
+
+    /// Where the segment ends: at its seal, else where its successor says.
+    pub(crate) fn end(&self, successor: &Header) -> Option<End> {
+        if let Some(seal) = &self.seal {
+            return Some(End {
+                place: seal.place,
+                next: seal.next,
+            });
+        }
+        let end = successor.identity.predecessor?;
+        Some(End {
+            place: end.place,
+            next: end.next,
+        })
     }
 }
 

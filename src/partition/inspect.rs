@@ -1,0 +1,171 @@
+//! Every frame of a log, by positioned reads: what verifying sees.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::plan::{Plan, Promises, plan};
+use super::site::{Damage, Site};
+use crate::error::{Error, Flaw, Result};
+use crate::format::ALIGN;
+use crate::segment::{End, Header, Page, Walk, read_page};
+use crate::sys::{Access, File};
+
+/// What a log holds.
+#[derive(Debug, Default)]
+pub(crate) struct Inspected {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    /// Records that are sound.
+    pub(crate) records: u64,
+    pub(crate) segments: u32,
+    /// Stretches that are not, each as an error with coordinates.
+    pub(crate) damage: Vec<Error>,
+    /// Bytes that are not zero beyond the end.
+    pub(crate) beyond: u64,
+}
+
+/// What to do with the sound records of a log, in order.
+pub(crate) trait Visitor {
+    /// A sound record.
+    fn record(&mut self, segment: u32, offset: u64, epoch: u32, payload: &[u8]) -> Result<()>;
+
+    /// A stretch of records that are not there or not sound.
+    fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()>;
+}
+
+/// Reads a log as a recovery at this moment would leave it, and changes nothing.
+pub(crate) fn inspect(site: &Site, promises: &Promises) -> Result<Inspected> {
+    let plan = plan(site, promises)?;
+    let mut tally = Tally {
+        site,
+        records: 0,
+        damage: Vec::new(),
+    };
+    let first = visit(site, &plan, &mut tally)?;
+    let beyond = plan.cut.iter().map(|range| range.end - range.start).sum();
+    Ok(Inspected {
+        first: first.unwrap_or(plan.next),
+        end: plan.next,
+        records: tally.records,
+        segments: plan.last.map_or(0, |last| last - plan.first + 1),
+        damage: tally.damage,
+        beyond,
+    })
+}
+
+struct Tally<'a> {
+    site: &'a Site,
+    records: u64,
+    damage: Vec<Error>,
+}
+
+impl Visitor for Tally<'_> {
+    fn record(&mut self, _: u32, _: u64, _: u32, _: &[u8]) -> Result<()> {
+        self.records += 1;
+        Ok(())
+    }
+
+    fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
+        self.damage.push(self.site.corrupt(damage, flaw));
+        Ok(())
+    }
+}
+
+/// Hands every record of a planned log to the visitor, damage in its place; the first offset.
+pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Result<Option<u64>> {
+    let Some(last) = plan.last else {
+        return Ok(None);
+    };
+    let mut next = open(site, plan.first)?;
+    let first = next.1.identity.base;
+    for number in plan.first..=last {
+        let (file, header) = next;
+        if number == last {
+            visit_segment(site, &file, &header, plan.end(), visitor)?;
+            break;
+        }
+        next = open(site, number + 1)?;
+        let end = header.end(&next.1).ok_or_else(|| {
+            site.mismatch(&site.segment(number), "nothing says where it ends")
+        })?;
+        visit_segment(site, &file, &header, end, visitor)?;
+    }
+    Ok(Some(first))
+}
+
+fn open(site: &Site, number: u32) -> Result<(Arc<dyn File>, Header)> {
+    let path = site.segment(number);
+    let file = site.storage.open(&path, Access::Read);
+    let file = file.map_err(|error| Error::io("open", &path, error))?;
+    let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
+    match page {
+        Page::Assigned(header) if site.owns(&header.identity, number) => Ok((file, *header)),
+        Page::Bad(flaw) => Err(site.mismatch(&path, format!("its header is damaged: {flaw}"))),
+        _ => Err(site.mismatch(&path, "it is not the segment of this log that it was")),
+    }
+}
+
+fn visit_segment(
+    site: &Site,
+    file: &Arc<dyn File>,
+    header: &Header,
+    end: End,
+    visitor: &mut dyn Visitor,
+) -> Result<()> {
+    let (layout, base) = (header.identity.layout, header.identity.base);
+    let number = header.identity.number;
+    let fail = |error| site.io("read", number, error);
+    let mut walk = Walk::new(Arc::clone(file), header.seed(), layout.capacity);
+    let (mut place, mut next) = (layout.records_at, base);
+    while place < end.place && next < end.next {
+        let flaw = match walk.frame(place).map_err(fail)? {
+            Ok(frame) if base + u64::from(frame.delta()) == next => {
+                visitor.record(number, next, frame.epoch(), frame.payload())?;
+                place += frame.padded_len() as u64;
+                next += 1;
+                continue;
+            }
+            Ok(_) => Flaw::Stale,
+            Err(flaw) => flaw,
+        };
+        let behind = resume(&mut walk, place, end, (base, next)).map_err(fail)?;
+        let (to, offset) = behind.unwrap_or((end.place, end.next));
+        let damage = Damage {
+            segment: number,
+            place,
+            offset: next,
+            next: offset,
+        };
+        visitor.damage(damage, flaw)?;
+        (place, next) = (to, offset);
+    }
+    if next < end.next {
+        let damage = Damage {
+            segment: number,
+            place,
+            offset: next,
+            next: end.next,
+        };
+        visitor.damage(damage, Flaw::Empty)?;
+    }
+    Ok(())
+}
+
+/// The first sound frame behind `place` with an offset that can follow.
+fn resume(
+    walk: &mut Walk,
+    place: u64,
+    end: End,
+    (base, next): (u64, u64),
+) -> std::io::Result<Option<(u64, u64)>> {
+    let mut found = None;
+    walk.search(place + ALIGN as u64, end.place, |walk, at, peek| {
+        let offset = base + u64::from(peek.delta);
+        if offset > next && offset < end.next && walk.frame(at)?.is_ok() {
+            found = Some((at, offset));
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,146 @@
+//! Making, changing, finishing and deleting topics: one at a time, each a durable fact before it
+//! shows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::inner::{Inner, TopicInner};
+use super::log_cell::folder_name;
+use super::open::{discard, empty_trash};
+use crate::error::{Error, Result};
+use crate::journal::{Event, TopicSettings, TopicState};
+use crate::options::TopicOptions;
+
+/// Makes a topic, or opens the one that is there.
+pub(super) fn create(store: &Inner, name: &str, options: &TopicOptions) -> Result<Arc<TopicInner>> {
+    super::name::check(name)?;
+    options.check()?;
+    let mut ids = store.catalog();
+    store.check_open()?;
+    let found = store.topics().get(name).cloned();
+    if let Some(topic) = found {
+        agree(&topic, options)?;
+        change(store, &topic, options)?;
+        return Ok(topic);
+    }
+    let first = ids.log;
+    let next = first + u64::from(options.partitions);
+    let state = TopicState {
+        id: ids.topic,
+        name: name.to_owned(),
+        content_type: options.content_type.clone(),
+        logs: (first..next).collect(),
+        settings: settings(options, 0),
+        finished: false,
+        created: store.options.clock.now(),
+    };
+    let topic = TopicInner::new(&state);
+    // Ids are used up even if the commit fails: it may be there after all.
+    ids.topic += 1;
+    ids.log = next;
+    store.journal.commit(&[Event::Topic(state)])?;
+    store.topics().insert(name.to_owned(), Arc::clone(&topic));
+    Ok(topic)
+}
+
+/// What can never change must be as it is asked for.
+fn agree(topic: &TopicInner, options: &TopicOptions) -> Result<()> {
+    let mismatch = |setting, existing: String, requested: String| Error::TopicMismatch {
+        topic: topic.name.to_string(),
+        setting,
+        existing,
+        requested,
+    };
+    if topic.partitions() != options.partitions {
+        let (existing, requested) = (topic.partitions(), options.partitions);
+        return Err(mismatch("partitions", existing.to_string(), requested.to_string()));
+    }
+    if topic.content_type != options.content_type {
+        let (existing, requested) = (topic.content_type.clone(), options.content_type.clone());
+        return Err(mismatch("content type", existing, requested));
+    }
+    Ok(())
+}
+
+/// What may change is as it is asked for from now on; it is durable before it counts.
+fn change(store: &Inner, topic: &TopicInner, options: &TopicOptions) -> Result<()> {
+    let settings = settings(options, topic.settings().reach_bytes);
+    if settings == topic.settings() {
+        return Ok(());
+    }
+    let state = TopicState {
+        settings: settings.clone(),
+        ..topic.state()
+    };
+    store.journal.commit(&[Event::Topic(state)])?;
+    if let Ok(mut current) = topic.settings.write() {
+        *current = settings;
+    }
+    for log in topic.open_logs() {
+        log.set_limits(topic.limits());
+    }
+    Ok(())
+}
+
+/// The settings that options ask for. The reach never shrinks: what was written under a greater
+/// bound must be found by a recovery after it was lowered.
+fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
+    TopicSettings {
+        max_record_bytes: options.max_record_bytes,
+        max_batch_bytes: options.max_batch_bytes,
+        max_total_bytes: options.max_total_bytes,
+        first_segment_bytes: options.first_segment_bytes,
+        max_segment_bytes: options.max_segment_bytes,
+        unsettled_bytes: options.unsettled_bytes,
+        reach_bytes: reach.max(options.unsettled_bytes).max(options.max_batch_bytes),
+    }
+}
+
+/// Ends a topic for good: behind everything written before.
+pub(super) fn finish(store: &Inner, topic: &TopicInner) -> Result<()> {
+    let _one = store.catalog();
+    store.check_open()?;
+    topic.check_there()?;
+    for partition in 0..topic.partitions() {
+        store.log(topic, partition)?.finish()?;
+    }
+    let state = TopicState {
+        finished: true,
+        ..topic.state()
+    };
+    store.journal.commit(&[Event::Topic(state)])?;
+    topic.finished.store(true, Ordering::Release);
+    topic.bell.wake();
+    Ok(())
+}
+
+/// Deletes a topic: refuses appends, states it, moves its folders away, and frees their space.
+pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
+    super::name::check(name)?;
+    let _one = store.catalog();
+    store.check_open()?;
+    let topic = store.topics().get(name).cloned();
+    let topic = topic.ok_or_else(|| Error::TopicUnknown {
+        topic: name.to_owned(),
+    })?;
+    topic.deleted.store(true, Ordering::Release);
+    for log in topic.open_logs() {
+        log.delete();
+    }
+    topic.bell.wake();
+    store.journal.commit(&[Event::TopicDeleted { id: topic.id }])?;
+    store.topics().remove(name);
+    let storage = store.options.storage.as_ref();
+    let folder = store.root.join("topics").join(name);
+    for (partition, cell) in (0..).zip(&topic.logs) {
+        let name = folder_name(partition, cell.id());
+        discard(storage, &store.root, &folder.join(&name), &name)?;
+    }
+    if let Err(error) = storage.remove_dir(&folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        // Something of somebody else's lies in it, or a log that the journal does not know.
+        tracing::warn!(folder = %folder.display(), %error, "the folder stays");
+    }
+    empty_trash(storage, &store.root)
+}

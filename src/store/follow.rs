@@ -1,0 +1,188 @@
+//! Following: what is there, and then what comes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::inner::TopicInner;
+use super::read::Cursor;
+use super::stored::{OwnedRecord, StoredRecord};
+use super::topic::Topic;
+use crate::error::{Error, Result};
+
+/// A follower of a topic or a partition. It waits without using the processor, and ends when the
+/// topic is finished and everything has been read.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Record, Start, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # let topic = store.topic("quakes")?;
+/// # topic.append(Record::new("M 4.6"))?;
+/// # topic.finish()?;
+/// let mut tail = topic.follow(Start::Earliest)?;
+/// while let Some(record) = tail.next()? {
+///     println!("{}", record.text()?);
+/// }
+/// # drop(tail);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Follow {
+    topic: Topic,
+    cursors: Vec<Cursor>,
+    /// The cursor whose turn it is.
+    turn: usize,
+    stop: Arc<AtomicBool>,
+}
+
+/// Stops a follower from another thread.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Start, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// let mut tail = store.topic("quakes")?.follow(Start::Latest)?;
+/// let stopper = tail.stopper();
+/// let follower = std::thread::spawn(move || tail.next().map(|record| record.is_some()));
+/// stopper.stop();
+/// assert_eq!(follower.join().expect("it does not panic")?, false);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Stopper {
+    topic: Arc<TopicInner>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Stopper {
+    /// The follower's call under way, and each after it, returns no more records.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.topic.bell.wake();
+    }
+}
+
+/// What a look at all cursors found.
+enum Found {
+    Ready(usize),
+    Ended,
+    Failed(Error),
+    Nothing,
+}
+
+impl Follow {
+    pub(super) fn new(topic: Topic, cursors: Vec<Cursor>) -> Follow {
+        Follow {
+            topic,
+            cursors,
+            turn: 0,
+            stop: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// The next record; waits for it. `None` when the topic is finished and everything has been
+    /// read, or when the follower was stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TopicDeleted`], [`Error::Closed`]; [`Error::Failed`] when everything durable has
+    /// been read of a partition that failed. A damaged stretch is an error once.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends, which an Iterator cannot"
+    )]
+    pub fn next(&mut self) -> Result<Option<StoredRecord<'_>>> {
+        self.next_by(None)
+    }
+
+    /// As [`Follow::next`], waiting so long at the most; `None` then, too.
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<StoredRecord<'_>>> {
+        self.next_by(Some(Instant::now() + timeout))
+    }
+
+    /// The next record, if there is one now.
+    pub fn try_next(&mut self) -> Result<Option<StoredRecord<'_>>> {
+        match self.look() {
+            Found::Ready(index) => self.take(index),
+            Found::Failed(error) => Err(error),
+            Found::Ended | Found::Nothing => Ok(None),
+        }
+    }
+
+    /// Whether no record will come any more.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.look(), Found::Ended)
+    }
+
+    /// A handle that stops this follower from another thread.
+    pub fn stopper(&self) -> Stopper {
+        Stopper {
+            topic: Arc::clone(&self.topic.inner),
+            stop: Arc::clone(&self.stop),
+        }
+    }
+
+    fn next_by(&mut self, deadline: Option<Instant>) -> Result<Option<StoredRecord<'_>>> {
+        loop {
+            match self.look() {
+                Found::Ready(index) => return self.take(index),
+                Found::Ended => return Ok(None),
+                Found::Failed(error) => return Err(error),
+                Found::Nothing if deadline.is_some_and(|at| at <= Instant::now()) => {
+                    return Ok(None);
+                }
+                Found::Nothing => {
+                    let bell = &self.topic.inner.bell;
+                    let rung = || !matches!(self.look(), Found::Nothing);
+                    bell.wait_past(u64::MAX, deadline, rung);
+                }
+            }
+        }
+    }
+
+    fn look(&self) -> Found {
+        if self.stop.load(Ordering::Acquire) {
+            return Found::Ended;
+        }
+        let count = self.cursors.len();
+        let in_turn = (0..count).map(|step| (self.turn + step) % count);
+        for index in in_turn {
+            if self.cursors[index].is_ready() {
+                return Found::Ready(index);
+            }
+        }
+        if self.cursors.iter().all(Cursor::is_drained) {
+            return Found::Ended;
+        }
+        let failure = self.cursors.iter().find_map(Cursor::failure);
+        failure.map_or(Found::Nothing, Found::Failed)
+    }
+
+    fn take(&mut self, index: usize) -> Result<Option<StoredRecord<'_>>> {
+        self.turn = (index + 1) % self.cursors.len();
+        self.cursors[index].next()
+    }
+}
+
+impl Iterator for Follow {
+    type Item = Result<OwnedRecord>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match Follow::next(self) {
+            Ok(record) => record.map(|record| Ok(record.to_owned())),
+            Err(error) => {
+                if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
+                    self.stop.store(true, Ordering::Release);
+                }
+                Some(Err(error))
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What all handles of a store share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::log_cell::LogCell;
+use crate::error::{Error, Result};
+use crate::flush::Crew;
+use crate::journal::{Journal, TopicSettings, TopicState};
+use crate::options::StoreOptions;
+use crate::partition::{Limits, Log, Setting};
+use crate::sync::Watermark;
+use crate::sys::Lock;
+
+/// The store behind every handle.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(super) root: PathBuf,
+    pub(super) id: [u8; 16],
+    pub(super) options: StoreOptions,
+    pub(super) lock: Box<dyn Lock>,
+    pub(super) journal: Journal,
+    /// What logs are opened with, but for their limits.
+    pub(super) setting: Setting,
+    /// The last owner closed the store, so recorded ends are exact.
+    pub(super) clean: bool,
+    pub(super) topics: Mutex<BTreeMap<String, Arc<TopicInner>>>,
+    /// Serialises what changes the catalog.
+    pub(super) catalog: Mutex<Ids>,
+    pub(super) closed: AtomicBool,
+    pub(super) journal_damaged: usize,
+}
+
+/// The next ids to give; none is ever given twice.
+#[derive(Debug)]
+pub(super) struct Ids {
+    pub(super) topic: u64,
+    pub(super) log: u64,
+    pub(super) subscription: u64,
+}
+
+/// A topic behind every handle of it.
+#[derive(Debug)]
+pub(crate) struct TopicInner {
+    pub(super) id: u64,
+    pub(super) name: Arc<str>,
+    pub(super) content_type: String,
+    pub(super) created: i64,
+    pub(super) settings: RwLock<TopicSettings>,
+    pub(super) logs: Vec<LogCell>,
+    /// Rung whenever something becomes durable in one of its partitions.
+    pub(super) bell: Arc<Watermark>,
+    /// The next partition for a record without a key.
+    pub(super) turn: AtomicU32,
+    pub(super) finished: AtomicBool,
+    pub(super) deleted: AtomicBool,
+    /// Subscriptions that somebody holds.
+    pub(super) held: Mutex<BTreeSet<u64>>,
+}
+
+impl Inner {
+    pub(super) fn topics(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TopicInner>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One change of the catalog at a time.
+    pub(super) fn catalog(&self) -> MutexGuard<'_, Ids> {
+        self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        match self.journal.failure() {
+            Some(cause) => Err(Error::StoreFailed { cause }),
+            None => Ok(()),
+        }
+    }
+
+    /// The log of a partition, opened when it is first used.
+    pub(super) fn log(&self, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {
+        let cell = topic.logs.get(partition as usize);
+        let cell = cell.ok_or_else(|| topic.partition_unknown(partition))?;
+        if let Some(log) = cell.get() {
+            return Ok(log);
+        }
+        cell.open(self, topic, partition)
+    }
+
+    pub(super) fn crews(&self) -> [&Arc<Crew>; 2] {
+        [&self.setting.flusher, &self.setting.preparer]
+    }
+}
+
+impl TopicInner {
+    pub(super) fn new(state: &TopicState) -> Arc<TopicInner> {
+        Arc::new(TopicInner {
+            id: state.id,
+            name: state.name.as_str().into(),
+            content_type: state.content_type.clone(),
+            created: state.created,
+            settings: RwLock::new(state.settings.clone()),
+            logs: state.logs.iter().copied().map(LogCell::new).collect(),
+            bell: Arc::new(Watermark::new(0)),
+            turn: AtomicU32::new(0),
+            finished: AtomicBool::new(state.finished),
+            deleted: AtomicBool::new(false),
+            held: Mutex::new(BTreeSet::new()),
+        })
+    }
+
+    pub(super) fn partitions(&self) -> u32 {
+        u32::try_from(self.logs.len()).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn settings(&self) -> TopicSettings {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The topic as the journal states it.
+    pub(super) fn state(&self) -> TopicState {
+        TopicState {
+            id: self.id,
+            name: self.name.to_string(),
+            content_type: self.content_type.clone(),
+            logs: self.logs.iter().map(LogCell::id).collect(),
+            settings: self.settings(),
+            finished: self.finished.load(Ordering::Acquire),
+            created: self.created,
+        }
+    }
+
+    pub(super) fn check_there(&self) -> Result<()> {
+        if self.deleted.load(Ordering::Acquire) {
+            return Err(Error::TopicDeleted {
+                topic: self.name.to_string(),
+            });
+        }
+        Ok(())
+    }
+
+    /// What a partition may hold, of what the topic may.
+    pub(super) fn limits(&self) -> Limits {
+        let settings = self.settings();
+        let partitions = u64::from(self.partitions()).max(1);
+        Limits {
+            first_segment: settings.first_segment_bytes,
+            max_segment: settings.max_segment_bytes,
+            unsettled: settings.unsettled_bytes,
+            total: settings.max_total_bytes.map(|total| total / partitions),
+        }
+    }
+
+    pub(super) fn partition_unknown(&self, partition: u32) -> Error {
+        Error::PartitionUnknown {
+            topic: self.name.to_string(),
+            partition,
+            partitions: self.partitions(),
+        }
+    }
+
+    pub(super) fn held(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Logs that are open now.
+    pub(super) fn open_logs(&self) -> impl Iterator<Item = Arc<Log>> + '_ {
+        self.logs.iter().filter_map(LogCell::get)
+    }
+}

@@ -1,0 +1,175 @@
+//! A partition's log, opened when it is first used.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::inner::{Inner, TopicInner};
+use crate::error::{Error, Result};
+use crate::format::TopicName;
+use crate::journal::{Event, Fold, LogEnd, SegmentEnd};
+use crate::sys::Storage;
+use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
+
+/// Bytes that a frame may take beyond what its topic limits.
+const SLACK: u64 = 64 << 10;
+
+/// Where a partition's log is kept once it has been opened.
+#[derive(Debug)]
+pub(crate) struct LogCell {
+    id: u64,
+    log: OnceLock<Arc<Log>>,
+    opening: Mutex<()>,
+    /// The journal says that it has held durable records.
+    settled: AtomicBool,
+}
+
+impl LogCell {
+    pub(super) fn new(id: u64) -> LogCell {
+        LogCell {
+            id,
+            log: OnceLock::new(),
+            opening: Mutex::new(()),
+            settled: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn get(&self) -> Option<Arc<Log>> {
+        self.log.get().cloned()
+    }
+
+    /// Recovers the log and opens it. One that cannot be opened is failed, beside healthy ones.
+    pub(super) fn open(
+        &self,
+        store: &Inner,
+        topic: &TopicInner,
+        partition: u32,
+    ) -> Result<Arc<Log>> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(log) = self.get() {
+            return Ok(log);
+        }
+        store.check_open()?;
+        topic.check_there()?;
+        let promises = store.journal.fold(|fold| promises(fold, self.id, store.clean));
+        self.settled.store(promises.exists, Ordering::Release);
+        let setting = Setting {
+            limits: topic.limits(),
+            finished: topic.finished.load(Ordering::Acquire),
+            bell: Arc::clone(&topic.bell),
+            ..store.setting.clone()
+        };
+        let storage = &store.options.storage;
+        let place = (&*topic.name, partition, self.id);
+        let site = site(storage, &store.root, store.id, place)?;
+        let log = Log::open(site, setting, &promises);
+        let log = log.map_err(|cause| match cause {
+            cause @ (Error::StorageFull { .. } | Error::Io { .. }) => cause,
+            cause => Error::Failed {
+                topic: topic.name.to_string(),
+                partition,
+                cause: Arc::new(cause),
+            },
+        })?;
+        Ok(Arc::clone(self.log.get_or_init(|| log)))
+    }
+
+    /// Tells the journal, once, that the log has held durable records.
+    pub(super) fn note_settled(&self, store: &Inner) -> Result<()> {
+        if self.settled.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        store.journal.note(Event::Settled { log: self.id })
+    }
+}
+
+/// Where a partition's log lies.
+pub(super) fn site(
+    storage: &Arc<dyn Storage>,
+    root: &Path,
+    store: [u8; 16],
+    (topic, partition, log): (&str, u32, u64),
+) -> Result<Site> {
+    let folder = root.join("topics").join(topic);
+    Ok(Site {
+        storage: Arc::clone(storage),
+        dir: folder.join(folder_name(partition, log)),
+        quarantine: root.join("quarantine"),
+        store,
+        log,
+        topic: TopicName::new(topic).map_err(|flaw| Error::Mismatch {
+            path: folder,
+            reason: flaw.to_string(),
+        })?,
+        partition,
+    })
+}
+
+/// What the journal says about a log; `clean` if nobody has used the store since.
+pub(super) fn promises(fold: &Fold, id: u64, clean: bool) -> Promises {
+    let log = fold.log(id);
+    let topic = log.and_then(|log| fold.topic(log.topic));
+    let reach = topic.map_or(0, |topic| topic.settings.reach_bytes);
+    let start = log.and_then(|log| log.start.as_ref());
+    let end = log.and_then(|log| log.end.as_ref());
+    Promises {
+        end: end.and_then(|end| end.end.as_ref()).map(recorded),
+        clean,
+        floor: fold.promise(id),
+        start: Some(start.map_or(0, |start| start.segment)),
+        exists: log.is_some_and(|log| log.settled),
+        reach: reach + SLACK,
+    }
+}
+
+/// The folder of a partition's log.
+pub(super) fn folder_name(partition: u32, log: u64) -> String {
+    format!("{partition:06}-{log}")
+}
+
+/// The log id in such a name.
+pub(super) fn log_of_folder(name: &str) -> Option<u64> {
+    let (partition, log) = name.split_once('-')?;
+    let (partition, log) = (partition.parse().ok()?, log.parse().ok()?);
+    (folder_name(partition, log) == name).then_some(log)
+}
+
+fn recorded(end: &SegmentEnd) -> RecordedEnd {
+    RecordedEnd {
+        segment: end.segment,
+        nonce: end.nonce,
+        epoch: end.epoch,
+        mark: Mark {
+            place: end.place,
+            next: end.next,
+            records: end.records,
+            greatest: end.greatest,
+            last_append: end.last_append,
+            index_entries: end.index_entries,
+            index_checksum: end.index_crc,
+        },
+    }
+}
+
+/// The end of a log as the journal states it.
+pub(super) fn stated(log: u64, end: &RecordedEnd) -> LogEnd {
+    LogEnd {
+        log,
+        end: Some(SegmentEnd {
+            segment: end.segment,
+            nonce: end.nonce,
+            place: end.mark.place,
+            next: end.mark.next,
+            greatest: end.mark.greatest,
+            index_entries: end.mark.index_entries,
+            index_crc: end.mark.index_checksum,
+            records: end.mark.records,
+            epoch: end.epoch,
+            last_append: end.mark.last_append,
+        }),
+    }
+}

@@ -1,0 +1,266 @@
+//! Opening a store: the lock, the journal, and what a killed owner may have left half done.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use super::inner::{Ids, Inner, TopicInner};
+use super::log_cell::log_of_folder;
+use crate::error::{Error, Result};
+use crate::flush::Crew;
+use crate::journal::{Fold, Journal, Owner, site};
+use crate::options::StoreOptions;
+use crate::partition::{Limits, Setting};
+use crate::segment::{Page, number_of, read_page};
+use crate::sync::Watermark;
+use crate::sys::{Access, Kind, Lock, LockError, Storage};
+
+/// The folders of a store below its root.
+const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
+
+/// Opens a store, making it where there is none.
+pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
+    options.check()?;
+    let storage = Arc::clone(&options.storage);
+    make_root(storage.as_ref(), root)?;
+    let lock = lock(storage.as_ref(), root)?;
+    refuse_foreign(storage.as_ref(), root)?;
+    let backend = storage.backend(root).map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported => Error::Refused {
+            path: root.to_owned(),
+            reason: "a store must lie on a local file system",
+        },
+        _ => Error::io("inspect", root, error),
+    })?;
+    let id = store_id(&storage, root, &options)?;
+    let threads = |threads| if options.inline { 0 } else { threads };
+    let flusher = Crew::start("flusher", threads(options.sync_workers), |log| log.round())?;
+    let preparer = Crew::start("preparer", threads(1), |log| log.prepare())?;
+    let mut setting = Setting {
+        clock: Arc::clone(&options.clock),
+        flusher: Arc::new(flusher),
+        preparer: Arc::new(preparer),
+        backend,
+        epoch: 0,
+        same_boot: true,
+        limits: Limits::default(),
+        finished: false,
+        bell: Arc::new(Watermark::new(0)),
+    };
+    let owner = Owner {
+        epoch: 0,
+        boot: storage.boot(),
+        pid: std::process::id(),
+    };
+    let opened = Journal::open(site(&storage, root, id), setting.clone(), owner)?;
+    let before = opened.before;
+    setting.epoch = opened.epoch;
+    setting.same_boot = lived_in(&before, storage.boot());
+    let mut ids = Ids {
+        topic: before.carried().next_topic,
+        log: before.carried().next_log,
+        subscription: before.carried().next_subscription,
+    };
+    tidy(storage.as_ref(), root, &before, &mut ids)?;
+    let topics: BTreeMap<_, _> = before
+        .topics()
+        .map(|topic| (topic.name.clone(), TopicInner::new(topic)))
+        .collect();
+    tracing::info!(root = %root.display(), epoch = opened.epoch, topics = topics.len(), "opened");
+    let inner = Arc::new(Inner {
+        root: root.to_owned(),
+        id,
+        lock,
+        journal: opened.journal,
+        setting,
+        clean: before.closed(),
+        topics: Mutex::new(topics),
+        catalog: Mutex::new(ids),
+        closed: AtomicBool::new(false),
+        journal_damaged: opened.damaged,
+        options,
+    });
+    if inner.options.strict {
+        open_all(&inner)?;
+    }
+    Ok(inner)
+}
+
+/// Whether readers may hold what the last owner wrote: it lived in this boot, or who knows.
+fn lived_in(fold: &Fold, boot: Option<[u8; 16]>) -> bool {
+    match (fold.owner().and_then(|owner| owner.boot), boot) {
+        (Some(last), Some(this)) => last == this,
+        _ => fold.owner().is_some(),
+    }
+}
+
+fn make_root(storage: &dyn Storage, root: &Path) -> Result<()> {
+    match storage.list(root) {
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(Error::io("list", root, error)),
+    }
+    let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
+    match storage.create_dir(root) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound && parent != Path::new(".") => {
+            make_root(storage, &parent)?;
+            let made = storage.create_dir(root);
+            made.map_err(|error| Error::io("create", root, error))?;
+        }
+        Err(error) => return Err(Error::io("create", root, error)),
+    }
+    let synced = storage.sync_dir(&parent);
+    synced.map_err(|error| Error::io("sync", &parent, error))
+}
+
+fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {
+    let path = root.join("LOCK");
+    let note = format!("pid {}\n", std::process::id());
+    storage.lock(&path, &note).map_err(|error| match error {
+        LockError::Held { pid } => Error::Locked { path, pid },
+        LockError::Io(error) => Error::io("lock", path, error),
+    })
+}
+
+/// Refuses a symbolic link, or anything but a folder, where a folder of the store should be.
+fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
+    for name in FOLDERS {
+        let path = root.join(name);
+        let kind = storage.kind(&path);
+        match kind.map_err(|error| Error::io("inspect", &path, error))? {
+            None | Some(Kind::Folder) => {}
+            Some(_) => {
+                return Err(Error::Refused {
+                    path,
+                    reason: "a folder of the store must be a folder, not a link or a file",
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The store's id, which every segment of its journal carries; `None` if there is none yet.
+pub(super) fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>> {
+    let dir = root.join("journal");
+    for entry in names(storage.as_ref(), &dir)? {
+        if number_of(&entry).is_none() {
+            continue;
+        }
+        let path = dir.join(&entry);
+        let file = storage.open(&path, Access::Read);
+        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
+        if let Page::Assigned(header) = page {
+            return Ok(Some(header.identity.store));
+        }
+    }
+    Ok(None)
+}
+
+/// The id of the store, or one for a new store.
+fn store_id(storage: &Arc<dyn Storage>, root: &Path, options: &StoreOptions) -> Result<[u8; 16]> {
+    if let Some(id) = known_id(storage, root)? {
+        return Ok(id);
+    }
+    let topics = root.join("topics");
+    if !names(storage.as_ref(), &topics)?.is_empty() {
+        return Err(Error::Mismatch {
+            path: root.join("journal"),
+            reason: "there are topics, and the journal that knows them is gone".to_owned(),
+        });
+    }
+    let (high, low) = (options.clock.random(), options.clock.random());
+    Ok((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+}
+
+/// The names in a folder; none where the folder is not there.
+fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+    match storage.list(dir) {
+        Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io("list", dir, error)),
+    }
+}
+
+/// Finishes what a killed owner left: names that were not synced, deleted topics not yet gone.
+/// Folders of logs that the journal does not know are left alone, and their ids never given.
+fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Result<()> {
+    let topics = root.join("topics");
+    if !fold.closed() && storage.kind(&topics).ok().flatten().is_some() {
+        let synced = storage.sync_dir(&topics);
+        synced.map_err(|error| Error::io("sync", &topics, error))?;
+    }
+    let known = ids.log;
+    for topic in names(storage, &topics)? {
+        let folder = topics.join(&topic);
+        if storage.kind(&folder).ok().flatten() != Some(Kind::Folder) {
+            continue;
+        }
+        for name in names(storage, &folder)? {
+            let Some(log) = log_of_folder(&name) else {
+                continue;
+            };
+            ids.log = ids.log.max(log + 1);
+            if fold.log(log).is_some() {
+                continue;
+            }
+            if log < known {
+                discard(storage, root, &folder.join(&name), &name)?;
+            } else {
+                tracing::warn!(folder = %folder.display(), name, "not in the journal, left alone");
+            }
+        }
+    }
+    empty_trash(storage, root)
+}
+
+/// Moves the folder of a deleted log to the trash.
+pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
+    let trash = root.join("trash");
+    match storage.create_dir(&trash) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(Error::io("create", &trash, error)),
+    }
+    match storage.rename(from, &trash.join(name)) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io("rename", from, error)),
+    }
+}
+
+/// Removes what lies in the trash. It is only space: what cannot be removed is left for the next
+/// time.
+pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
+    let trash = root.join("trash");
+    for name in names(storage, &trash)? {
+        let folder = trash.join(&name);
+        for file in names(storage, &folder)? {
+            let path = folder.join(&file);
+            if let Err(error) = storage.remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "cannot be removed yet");
+            }
+        }
+        if let Err(error) = storage.remove_dir(&folder) {
+            tracing::warn!(path = %folder.display(), %error, "cannot be removed yet");
+        }
+    }
+    Ok(())
+}
+
+/// Opens every log, and fails with the first that cannot be.
+fn open_all(store: &Arc<Inner>) -> Result<()> {
+    let topics: Vec<Arc<TopicInner>> = store.topics().values().cloned().collect();
+    for topic in topics {
+        for partition in 0..topic.partitions() {
+            store.log(&topic, partition)?;
+        }
+    }
+    Ok(())
+}

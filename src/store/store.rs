@@ -1,0 +1,302 @@
+//! The store's handle.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::catalog;
+use super::inner::{Inner, TopicInner};
+use super::log_cell::stated;
+use super::open::open;
+use super::topic::Topic;
+use crate::error::{Error, Result};
+use crate::journal::Event;
+use crate::options::{StoreOptions, TopicOptions};
+use crate::sys::{Backend, Stats};
+
+/// A store: a directory that this process owns for writing.
+///
+/// Cloning gives another handle of the same store. It is closed by [`Store::close`], which
+/// returns what went wrong; dropping the last handle closes it, too, but can tell nobody.
+///
+/// # Examples
+///
+/// ```
+/// use tidelog::{Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("data");
+/// let store = Store::open(&path)?;
+/// let quakes = store.topic("quakes")?;
+/// let at = quakes.append(Record::new("M 4.6 Volcano, Hawaii").key("hv"))?;
+/// assert_eq!(at.to_string(), "quakes/0@0");
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub(super) inner: Arc<Owned>,
+}
+
+/// Closes the store when the last handle goes.
+#[derive(Debug)]
+pub(super) struct Owned(pub(super) Arc<Inner>);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        if let Err(error) = close(&self.0) {
+            tracing::error!(%error, "closing a store that was dropped");
+        }
+    }
+}
+
+/// A topic, as [`Store::topics`] tells it.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Store, TopicOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// store.create_topic("quakes", TopicOptions::new().partitions(4))?;
+/// assert_eq!(store.topics()[0].partitions, 4);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicInfo {
+    /// Its name.
+    pub name: String,
+    /// How many partitions it has.
+    pub partitions: u32,
+    /// What its payloads are.
+    pub content_type: String,
+    /// Whether it takes no more records.
+    pub finished: bool,
+}
+
+/// How a store is doing, as [`Store::health`] tells it.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::Store;
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// assert!(store.health().failed.is_empty());
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Health {
+    /// Partitions that take no appends since an earlier failure, with its cause.
+    pub failed: Vec<Error>,
+    /// The failure of the journal, after which nothing can be written any more.
+    pub journal: Option<Error>,
+    /// Damaged stretches that recovery found in the logs opened so far.
+    pub damage: Vec<Error>,
+    /// Records of the journal that cannot be read.
+    pub journal_damaged: usize,
+    /// How bytes are brought into files.
+    pub backend: Backend,
+    /// The epoch of this owner.
+    pub epoch: u32,
+    /// Whether the last owner closed the store.
+    pub was_closed: bool,
+}
+
+impl Store {
+    /// Opens a store, making it, and the folders above it, where there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Locked`] if it is open already; [`Error::UnsupportedVersion`], [`Error::Mismatch`]
+    /// and [`Error::Refused`] if the files are not those of a store that this version can open,
+    /// which leaves them as they are.
+    pub fn open(path: impl AsRef<Path>) -> Result<Store> {
+        Store::open_with(path, StoreOptions::new())
+    }
+
+    /// As [`Store::open`], with options.
+    pub fn open_with(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        let inner = open(path.as_ref(), options)?;
+        Ok(Store {
+            inner: Arc::new(Owned(inner)),
+        })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Inner> {
+        &self.inner.0
+    }
+
+    fn handle(&self, topic: Arc<TopicInner>) -> Topic {
+        Topic {
+            store: self.clone(),
+            inner: topic,
+        }
+    }
+
+    /// The topic of that name; made with default options if there is none.
+    pub fn topic(&self, name: &str) -> Result<Topic> {
+        match self.existing_topic(name) {
+            Err(Error::TopicUnknown { .. }) => self.create_topic(name, TopicOptions::new()),
+            other => other,
+        }
+    }
+
+    /// The topic of that name, or [`Error::TopicUnknown`].
+    pub fn existing_topic(&self, name: &str) -> Result<Topic> {
+        super::name::check(name)?;
+        self.shared().check_open()?;
+        let topic = self.shared().topics().get(name).cloned();
+        let topic = topic.ok_or_else(|| Error::TopicUnknown {
+            topic: name.to_owned(),
+        })?;
+        Ok(self.handle(topic))
+    }
+
+    /// Makes a topic, durably; one that is there already with the same partitions and content
+    /// type is opened, with the other options as they are given now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InvalidName`], [`Error::InvalidOption`], [`Error::TopicMismatch`].
+    pub fn create_topic(&self, name: &str, options: TopicOptions) -> Result<Topic> {
+        let topic = catalog::create(self.shared(), name, &options)?;
+        Ok(self.handle(topic))
+    }
+
+    /// Deletes a topic with its subscriptions, and frees its space. Who appends or reads gets
+    /// [`Error::TopicDeleted`]. A topic made anew under the name shares nothing with it.
+    pub fn delete_topic(&self, name: &str) -> Result<()> {
+        catalog::delete(self.shared(), name)
+    }
+
+    /// All topics, sorted by name.
+    pub fn topics(&self) -> Vec<TopicInfo> {
+        let topics = self.shared().topics();
+        let info = |topic: &Arc<TopicInner>| TopicInfo {
+            name: topic.name.to_string(),
+            partitions: topic.partitions(),
+            content_type: topic.content_type.clone(),
+            finished: topic.finished.load(Ordering::Acquire),
+        };
+        topics.values().map(info).collect()
+    }
+
+    /// How the store is doing.
+    pub fn health(&self) -> Health {
+        let inner = self.shared();
+        let mut failed = Vec::new();
+        let mut damage = Vec::new();
+        for log in inner.topics().values().flat_map(|topic| topic.open_logs()) {
+            if log.gate().failure().is_some() {
+                failed.push(log.gate().failed(log.site()));
+            }
+            let site = log.site();
+            damage.extend(log.damage().iter().map(|(at, flaw)| site.corrupt(*at, *flaw)));
+        }
+        Health {
+            failed,
+            journal: inner.journal.failure().map(|cause| Error::StoreFailed { cause }),
+            damage,
+            journal_damaged: inner.journal_damaged,
+            backend: inner.setting.backend,
+            epoch: inner.setting.epoch,
+            was_closed: inner.clean,
+        }
+    }
+
+    /// The store's folder.
+    pub fn path(&self) -> PathBuf {
+        self.shared().root.clone()
+    }
+
+    /// What has been asked of the disk: for tests and benchmarks.
+    pub fn io(&self) -> &Stats {
+        self.shared().options.storage.stats()
+    }
+
+    /// Waits until everything written is durable.
+    pub fn flush(&self) -> Result<()> {
+        self.shared().check_open()?;
+        let topics: Vec<Arc<TopicInner>> = self.shared().topics().values().cloned().collect();
+        for log in topics.iter().flat_map(|topic| topic.open_logs()) {
+            log.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the store: appends under way are answered, everything is made durable, the ends of
+    /// all logs are recorded, and the lock is let go. Other handles get [`Error::Closed`]. What
+    /// went wrong with one log does not keep the others from being closed; the first such error
+    /// is returned.
+    ///
+    /// Closing twice does nothing the second time.
+    pub fn close(self) -> Result<()> {
+        close(self.shared())
+    }
+}
+
+fn close(inner: &Arc<Inner>) -> Result<()> {
+    // Whoever changes the catalog now is done when it can be had.
+    let catalog = inner.catalog();
+    if inner.closed.swap(true, Ordering::AcqRel) {
+        return Ok(());
+    }
+    drop(catalog);
+    let mut first = Ok(());
+    let mut keep = |result: Result<()>| {
+        if first.is_ok() {
+            first = result;
+        }
+    };
+    let topics: Vec<Arc<TopicInner>> = inner.topics().values().cloned().collect();
+    let logs: Vec<_> = topics.iter().flat_map(|topic| topic.open_logs()).collect();
+    for log in &logs {
+        keep(log.drain());
+    }
+    inner.setting.preparer.stop();
+    let mut ends = Vec::new();
+    let mut settled = true;
+    for log in &logs {
+        match log.finish_close() {
+            Ok(Some(end)) => ends.push(stated(log.site().log, &end)),
+            Ok(None) => {}
+            Err(error) => {
+                settled = false;
+                keep(Err(error));
+            }
+        }
+    }
+    keep(record_ends(inner, ends, settled));
+    keep(inner.journal.drain());
+    for crew in inner.crews() {
+        crew.stop();
+    }
+    keep(inner.journal.finish_close().map(|_| ()));
+    let lock = inner.root.join("LOCK");
+    keep(inner.lock.release().map_err(|error| Error::io("unlock", lock, error)));
+    first
+}
+
+/// Records where the logs end and, if all of them were settled, that the store was closed.
+fn record_ends(
+    inner: &Inner,
+    ends: Vec<crate::journal::LogEnd>,
+    settled: bool,
+) -> Result<()> {
+    let mut events = Vec::new();
+    for ends in ends.chunks(1000) {
+        events.push(Event::Ends {
+            ends: ends.to_vec(),
+        });
+    }
+    if settled {
+        events.push(Event::Closed {
+            epoch: inner.setting.epoch,
+        });
+    }
+    inner.journal.commit(&events)
+}

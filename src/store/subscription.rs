@@ -1,0 +1,357 @@
+//! Named readers whose place survives.
+
+use std::sync::Arc;
+
+use super::read::{Cursor, Start};
+use super::record::Position;
+use super::stored::StoredRecord;
+use super::topic::Topic;
+use crate::error::{Error, Result};
+use crate::journal::{Event, SubscriptionState};
+
+/// How to open a subscription.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Start, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// let silver = store.topic("quakes")?.subscription("silver").start(Start::Latest).open()?;
+/// # drop(silver);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SubscriptionBuilder {
+    topic: Topic,
+    name: String,
+    start: Start,
+}
+
+impl SubscriptionBuilder {
+    pub(super) fn new(topic: Topic, name: &str) -> SubscriptionBuilder {
+        SubscriptionBuilder {
+            topic,
+            name: name.to_owned(),
+            start: Start::Earliest,
+        }
+    }
+
+    /// Where it starts the first time. A stored checkpoint always wins.
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    /// Opens it, and makes it, durably, if there is none of that name on the topic.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SubscriptionBusy`] while another handle holds it.
+    pub fn open(self) -> Result<Subscription> {
+        super::name::check(&self.name)?;
+        let store = self.topic.store.shared();
+        let mut ids = store.catalog();
+        store.check_open()?;
+        self.topic.inner.check_there()?;
+        let topic = self.topic.inner.id;
+        let found = store.journal.fold(|fold| fold.subscription_named(topic, &self.name).cloned());
+        let state = match found {
+            Some(state) => state,
+            None => {
+                let cursors = self.topic.cursors(self.start)?;
+                let state = SubscriptionState {
+                    id: ids.subscription,
+                    topic,
+                    name: self.name.clone(),
+                    paused: false,
+                    start: cursors.iter().map(Cursor::offset).collect(),
+                };
+                ids.subscription += 1;
+                store.journal.commit(&[Event::Subscription(state.clone())])?;
+                state
+            }
+        };
+        drop(ids);
+        let held = Held::take(&self.topic, &state)?;
+        Subscription::new(self.topic, state, held)
+    }
+}
+
+/// That a subscription is held: one at a time.
+#[derive(Debug)]
+struct Held {
+    topic: Topic,
+    id: u64,
+}
+
+impl Held {
+    fn take(topic: &Topic, state: &SubscriptionState) -> Result<Held> {
+        if !topic.inner.held().insert(state.id) {
+            return Err(Error::SubscriptionBusy {
+                topic: topic.name().to_owned(),
+                subscription: state.name.clone(),
+            });
+        }
+        Ok(Held {
+            topic: topic.clone(),
+            id: state.id,
+        })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.topic.inner.held().remove(&self.id);
+    }
+}
+
+/// How far a subscription is behind.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # let topic = store.topic("quakes")?;
+/// # topic.append(Record::new("M 4.6"))?;
+/// let archive = topic.subscribe("archive")?;
+/// assert_eq!(archive.lag()?.records, 1);
+/// # drop(archive);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lag {
+    /// Durable records that are not committed.
+    pub records: u64,
+}
+
+/// A named reader of a topic whose place is durable. It delivers at least once: a crash before a
+/// commit delivers again, one after it does not.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # let quakes = store.topic("quakes")?;
+/// # quakes.append(Record::new("M 4.6 Volcano, Hawaii"))?;
+/// let mut archive = quakes.subscribe("archive")?;
+/// while let Some(record) = archive.next()? {
+///     println!("{} {}", record.position(), record.text()?);
+///     archive.commit()?;
+/// }
+/// assert_eq!(archive.committed(0)?, 1);
+/// # drop(archive);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Subscription {
+    topic: Topic,
+    state: SubscriptionState,
+    cursors: Vec<Cursor>,
+    committed: Vec<u64>,
+    turn: usize,
+    _held: Held,
+}
+
+impl Subscription {
+    fn new(topic: Topic, state: SubscriptionState, held: Held) -> Result<Subscription> {
+        let store = topic.store.shared();
+        let committed: Vec<u64> = (0..topic.partitions())
+            .zip(&state.start)
+            .map(|(partition, start)| {
+                let stored = store.journal.fold(|fold| fold.checkpoint(state.id, partition));
+                stored.unwrap_or(*start)
+            })
+            .collect();
+        let cursors = (0..)
+            .zip(&committed)
+            .map(|(partition, next)| topic.partition(partition)?.cursor(Start::Offset(*next)))
+            .collect::<Result<Vec<Cursor>>>()?;
+        Ok(Subscription {
+            topic,
+            state,
+            cursors,
+            committed,
+            turn: 0,
+            _held: held,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The topic it reads.
+    pub fn topic(&self) -> &Topic {
+        &self.topic
+    }
+
+    /// The next durable record behind those returned before; `None` if there is none yet. Over
+    /// several partitions the order is fair and not promised.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SubscriptionPaused`]; [`Error::OffsetExpired`], until it is reset, when retention
+    /// has passed the checkpoint. A damaged stretch is an error once, and counts as returned.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "it lends, which an Iterator cannot"
+    )]
+    pub fn next(&mut self) -> Result<Option<StoredRecord<'_>>> {
+        if self.state.paused {
+            return Err(Error::SubscriptionPaused {
+                topic: self.topic.name().to_owned(),
+                subscription: self.state.name.clone(),
+            });
+        }
+        let count = self.cursors.len();
+        let in_turn = (0..count).map(|step| (self.turn + step) % count);
+        let Some(index) = in_turn.into_iter().find(|index| self.cursors[*index].is_ready()) else {
+            return Ok(None);
+        };
+        self.turn = (index + 1) % count;
+        self.cursors[index].next()
+    }
+
+    /// Commits everything returned so far; returns once that is durable.
+    pub fn commit(&mut self) -> Result<()> {
+        let moved: Vec<(u32, u64)> = (0..)
+            .zip(self.cursors.iter().map(Cursor::offset).zip(&self.committed))
+            .filter(|(_, (next, committed))| next > committed)
+            .map(|(partition, (next, _))| (partition, next))
+            .collect();
+        self.store_checkpoints(&moved)
+    }
+
+    /// Commits one partition: `next` names the record to read next, as
+    /// [`StoredRecord::next`](crate::StoredRecord::next) gives it. A place before the committed
+    /// one changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BeyondEnd`] for a place behind the last durable record.
+    pub fn commit_to(&mut self, next: &Position) -> Result<()> {
+        let (partition, offset) = (next.partition(), next.offset());
+        let committed = self.committed(partition)?;
+        if next.topic() != self.topic.name() {
+            return Err(Error::TopicUnknown {
+                topic: next.topic().to_owned(),
+            });
+        }
+        let end = self.topic.log(partition)?.durable();
+        if offset > end {
+            return Err(Error::BeyondEnd {
+                topic: self.topic.name().to_owned(),
+                partition,
+                asked: offset,
+                end,
+            });
+        }
+        if offset <= committed {
+            return self.topic.store.shared().check_open();
+        }
+        self.store_checkpoints(&[(partition, offset)])
+    }
+
+    /// The committed offset of a partition: the one to read next after a restart.
+    pub fn committed(&self, partition: u32) -> Result<u64> {
+        let committed = self.committed.get(partition as usize).copied();
+        committed.ok_or_else(|| self.topic.inner.partition_unknown(partition))
+    }
+
+    /// Reads on from another place, durably: it becomes the committed one, also where that is a
+    /// step back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PartitionNeeded`] for an offset on a topic with several partitions,
+    /// [`Error::BeyondEnd`] for one behind the last durable record, [`Error::OffsetExpired`] for
+    /// one that retention has removed.
+    pub fn reset(&mut self, start: Start) -> Result<()> {
+        let cursors = self.topic.cursors(start)?;
+        let mut moved = Vec::new();
+        for (partition, cursor) in (0..).zip(&cursors) {
+            let (log, asked) = (cursor.log(), cursor.offset());
+            if asked > log.durable() {
+                return Err(Error::BeyondEnd {
+                    topic: self.topic.name().to_owned(),
+                    partition,
+                    asked,
+                    end: log.durable(),
+                });
+            }
+            if asked < log.first() {
+                return Err(log.expired(asked));
+            }
+            moved.push((partition, asked));
+        }
+        self.store_checkpoints(&moved)?;
+        self.cursors = cursors;
+        Ok(())
+    }
+
+    /// Stops delivery, durably, until it is resumed.
+    pub fn pause(&mut self) -> Result<()> {
+        self.set_paused(true)
+    }
+
+    /// Goes on with delivery.
+    pub fn resume(&mut self) -> Result<()> {
+        self.set_paused(false)
+    }
+
+    /// Whether it is paused.
+    pub fn is_paused(&self) -> bool {
+        self.state.paused
+    }
+
+    /// How far it is behind.
+    pub fn lag(&self) -> Result<Lag> {
+        let mut records = 0;
+        for (partition, committed) in (0..).zip(&self.committed) {
+            let log: Arc<_> = self.topic.log(partition)?;
+            records += log.durable().saturating_sub(*committed);
+        }
+        Ok(Lag { records })
+    }
+
+    fn set_paused(&mut self, paused: bool) -> Result<()> {
+        let state = SubscriptionState {
+            paused,
+            ..self.state.clone()
+        };
+        self.state_facts(&[Event::Subscription(state)])?;
+        self.state.paused = paused;
+        Ok(())
+    }
+
+    fn store_checkpoints(&mut self, moved: &[(u32, u64)]) -> Result<()> {
+        let checkpoint = |(partition, next): &(u32, u64)| Event::Checkpoint {
+            subscription: self.state.id,
+            partition: *partition,
+            next: *next,
+        };
+        let events: Vec<Event> = moved.iter().map(checkpoint).collect();
+        self.state_facts(&events)?;
+        for (partition, next) in moved {
+            self.committed[*partition as usize] = *next;
+        }
+        Ok(())
+    }
+
+    fn state_facts(&self, events: &[Event]) -> Result<()> {
+        let store = self.topic.store.shared();
+        store.check_open()?;
+        self.topic.inner.check_there()?;
+        store.journal.commit(events)
+    }
+}

@@ -1,0 +1,317 @@
+//! Handles of a topic and of one of its partitions: appending, and where reading starts.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::catalog;
+use super::follow::Follow;
+use super::inner::TopicInner;
+use super::read::{Cursor, Records, Start};
+use super::record::{Position, Positions, Record};
+use super::routing::partition_of;
+use super::store::Store;
+use super::subscription::{Subscription, SubscriptionBuilder};
+use crate::error::{Error, Part, Result};
+use crate::format::padded;
+use crate::journal::TopicSettings;
+use crate::partition::Log;
+use crate::segment::Writable;
+
+/// A topic of a store.
+///
+/// # Examples
+///
+/// ```
+/// use tidelog::{Record, Store, TopicOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// let quakes = store.create_topic("quakes", TopicOptions::new().partitions(4))?;
+/// let first = quakes.append(Record::new("M 4.6").key("hv"))?;
+/// let second = quakes.append(Record::new("M 2.1").key("hv"))?;
+/// assert_eq!(first.partition(), second.partition());
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Topic {
+    pub(super) store: Store,
+    pub(super) inner: Arc<TopicInner>,
+}
+
+/// One partition of a topic.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// let partition = store.topic("quakes")?.partition(0)?;
+/// partition.append(Record::new("M 4.6"))?;
+/// assert_eq!(partition.end()?, 1);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Partition {
+    pub(super) topic: Topic,
+    pub(super) number: u32,
+}
+
+impl Topic {
+    /// The topic's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// How many partitions it has, numbered from 0.
+    pub fn partitions(&self) -> u32 {
+        self.inner.partitions()
+    }
+
+    /// What its payloads are.
+    pub fn content_type(&self) -> &str {
+        &self.inner.content_type
+    }
+
+    /// Whether it takes no more records.
+    pub fn is_finished(&self) -> bool {
+        self.inner.finished.load(Ordering::Acquire)
+    }
+
+    /// The largest record it takes, in bytes of its frame.
+    pub fn max_record_bytes(&self) -> u64 {
+        self.inner.settings().max_record_bytes
+    }
+
+    /// The largest batch it takes, in bytes of frames.
+    pub fn max_batch_bytes(&self) -> u64 {
+        self.inner.settings().max_batch_bytes
+    }
+
+    /// One of its partitions.
+    pub fn partition(&self, number: u32) -> Result<Partition> {
+        if number >= self.partitions() {
+            return Err(self.inner.partition_unknown(number));
+        }
+        Ok(Partition {
+            topic: self.clone(),
+            number,
+        })
+    }
+
+    /// Appends a record and returns once it is durable.
+    ///
+    /// It goes to the partition it names, else to that of its key (as in Kafka), else to the next
+    /// in turn.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InDoubt`] if it was written and the sync failed; with any other error nothing was
+    /// written.
+    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
+        let record = record.into();
+        let partition = self.route(std::slice::from_ref(&record))?;
+        let offsets = self.append_to(partition, std::slice::from_ref(&record))?;
+        Ok(Position::new(&self.inner.name, partition, offsets.start))
+    }
+
+    /// Appends records as one commit: after a crash all of them are there, or none.
+    ///
+    /// Records without keys go to one partition together, the next in turn. If keys or explicit
+    /// partitions lead to more than one, nothing is written: [`Error::BatchSpread`].
+    pub fn append_batch<'a, I>(&self, records: I) -> Result<Positions>
+    where
+        I: IntoIterator,
+        I::Item: Into<Record<'a>>,
+    {
+        let records: Vec<Record<'a>> = records.into_iter().map(Into::into).collect();
+        let partition = self.route(&records)?;
+        let offsets = self.append_to(partition, &records)?;
+        Ok(Positions::new(&self.inner.name, partition, offsets))
+    }
+
+    /// The one partition that these records go to.
+    fn route(&self, records: &[Record<'_>]) -> Result<u32> {
+        let partitions = self.partitions();
+        let mut chosen: Option<u32> = None;
+        for record in records {
+            let wanted = match (record.partition, &record.key) {
+                (Some(number), _) if number >= partitions => {
+                    return Err(self.inner.partition_unknown(number));
+                }
+                (Some(number), _) => number,
+                (None, Some(key)) => partition_of(key, partitions),
+                (None, None) => continue,
+            };
+            if chosen.is_some_and(|chosen| chosen != wanted) {
+                return Err(Error::BatchSpread {
+                    topic: self.name().to_owned(),
+                });
+            }
+            chosen = Some(wanted);
+        }
+        Ok(chosen.unwrap_or_else(|| self.inner.turn.fetch_add(1, Ordering::Relaxed) % partitions))
+    }
+
+    fn append_to(&self, partition: u32, records: &[Record<'_>]) -> Result<Range<u64>> {
+        let store = self.store.shared();
+        store.check_open()?;
+        self.inner.check_there()?;
+        let mut writable = measure(records, &self.inner.settings())?;
+        let log = store.log(&self.inner, partition)?;
+        if records.is_empty() {
+            let end = log.durable();
+            return Ok(end..end);
+        }
+        let offsets = log.append(&mut writable, |writable, now| {
+            for (writable, record) in writable.iter_mut().zip(records) {
+                writable.timestamp = record.timestamp.map_or(now, |time| time.as_nanos());
+            }
+        })?;
+        self.inner.logs[partition as usize].note_settled(store)?;
+        Ok(offsets)
+    }
+
+    /// Ends the topic for good: behind what has been appended so far, nothing can be appended any
+    /// more. Reading goes on, and followers end when they have read everything.
+    pub fn finish(&self) -> Result<()> {
+        catalog::finish(self.store.shared(), &self.inner)
+    }
+
+    /// Follows all partitions: what is there, and then what comes. The order between partitions
+    /// is fair and not promised; a start by offset needs a topic with one partition.
+    pub fn follow(&self, start: Start) -> Result<Follow> {
+        let cursors = self.cursors(start)?;
+        Ok(Follow::new(self.clone(), cursors))
+    }
+
+    pub(super) fn cursors(&self, start: Start) -> Result<Vec<Cursor>> {
+        if matches!(start, Start::Offset(_)) && self.partitions() > 1 {
+            return Err(Error::PartitionNeeded {
+                topic: self.name().to_owned(),
+                partitions: self.partitions(),
+            });
+        }
+        let cursor = |number| self.partition(number)?.cursor(start);
+        (0..self.partitions()).map(cursor).collect()
+    }
+
+    /// The named subscription, made if there is none, reading from the earliest record.
+    pub fn subscribe(&self, name: &str) -> Result<Subscription> {
+        self.subscription(name).open()
+    }
+
+    /// The named subscription, with options.
+    pub fn subscription(&self, name: &str) -> SubscriptionBuilder {
+        SubscriptionBuilder::new(self.clone(), name)
+    }
+
+    pub(super) fn log(&self, partition: u32) -> Result<Arc<Log>> {
+        let store = self.store.shared();
+        self.inner.check_there()?;
+        if store.closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
+        store.log(&self.inner, partition)
+    }
+}
+
+/// Measures records against all limits, before anything is written.
+fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Vec<Writable<'r>>> {
+    let mut total = 0;
+    let mut writable = Vec::with_capacity(records.len());
+    for record in records {
+        let parts = record.parts();
+        let length = parts.frame_len().map_err(|oversize| Error::from_oversize(&oversize))?;
+        limit(Part::Record, u64::from(length), settings.max_record_bytes)?;
+        total += padded(length) as u64;
+        writable.push(Writable {
+            parts,
+            length,
+            timestamp: 0,
+        });
+    }
+    if records.len() > 1 {
+        limit(Part::Batch, total, settings.max_batch_bytes)?;
+    }
+    Ok(writable)
+}
+
+fn limit(what: Part, size: u64, limit: u64) -> Result<()> {
+    if size > limit {
+        return Err(Error::TooLarge { what, size, limit });
+    }
+    Ok(())
+}
+
+impl Partition {
+    /// The topic it is a part of.
+    pub fn topic(&self) -> &Topic {
+        &self.topic
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Appends a record here, whatever its key; returns once it is durable.
+    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
+        self.topic.append(record.into().partition(self.number))
+    }
+
+    /// Appends records here as one commit: after a crash all of them are there, or none.
+    pub fn append_batch<'a, I>(&self, records: I) -> Result<Positions>
+    where
+        I: IntoIterator,
+        I::Item: Into<Record<'a>>,
+    {
+        let records = records.into_iter().map(|record| record.into().partition(self.number));
+        self.topic.append_batch(records)
+    }
+
+    /// The first offset that is still there.
+    pub fn first(&self) -> Result<u64> {
+        Ok(self.topic.log(self.number)?.first())
+    }
+
+    /// The offset that follows the last durable record.
+    pub fn end(&self) -> Result<u64> {
+        Ok(self.topic.log(self.number)?.durable())
+    }
+
+    /// The offset of the first record at or after a time; the end if there is none.
+    pub fn find(&self, time: impl Into<super::record::Timestamp>) -> Result<u64> {
+        let log = self.topic.log(self.number)?;
+        log.offset_at(time.into().as_nanos(), log.durable())
+    }
+
+    /// The records of a range, as far as they exist: owned ones, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OffsetExpired`] if it begins below the first offset that is still there. A
+    /// damaged record is an error in its place; the iterator goes on behind it.
+    pub fn read(&self, offsets: Range<u64>) -> Result<Records> {
+        let log = self.topic.log(self.number)?;
+        if offsets.start < log.first() {
+            return Err(log.expired(offsets.start));
+        }
+        let to = offsets.end.min(log.durable());
+        let cursor = self.cursor(Start::Offset(offsets.start))?;
+        Ok(Records::new(cursor, to))
+    }
+
+    /// A cursor that stands at a start.
+    pub fn cursor(&self, start: Start) -> Result<Cursor> {
+        Cursor::new(&self.topic, self.number, start)
+    }
+
+    /// Follows this partition: what is there, and then what comes.
+    pub fn follow(&self, start: Start) -> Result<Follow> {
+        let cursor = self.cursor(start)?;
+        Ok(Follow::new(self.topic.clone(), vec![cursor]))
+    }
+}
