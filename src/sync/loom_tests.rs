@@ -84,3 +84,25 @@ fn it_never_moves_back() {
         assert_eq!(mark.get(), 2);
     });
 }
+
+/// Two threads move the watermark in turn, and only the second move is far enough for the reader:
+/// that the first mover has just cleared the word that says somebody waits loses nothing.
+#[test]
+fn a_wake_for_another_move_takes_nothing_away() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let reader = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wait_past(1, None, || false)
+        });
+        let other = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wake()
+        });
+        mark.advance(2);
+        assert_eq!(reader.join().unwrap(), Waited::Past(2));
+        other.join().unwrap();
+    });
+}

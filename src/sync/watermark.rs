@@ -1,9 +1,14 @@
 //! A position that only moves forward, and those who wait for it to move.
 //!
-//! The one who writes *publishes*, then *looks* for waiters; the one who waits *registers*, then
-//! *looks* at the position. Whatever the interleaving, one of the two sees the other, provided
-//! that a sequentially consistent fence stands between the two steps on both sides: so no wake-up
-//! is lost, and moving a position that nobody waits for costs a store and a fence, no call.
+//! The one who writes *publishes*, then *looks* at the word `awaited`; if it is set, he clears it
+//! and wakes all. The one who waits *registers* with the event, sets `awaited`, then *looks* at the
+//! position. Between the two steps of either stands a sequentially consistent fence, so one of the
+//! two sees the other: no wake-up is lost, and moving a position that nobody waits for costs two
+//! accesses and a fence, neither a lock nor a call (the event itself would take its lock each time).
+//!
+//! Clearing loses nobody: whoever set the word had registered before, and is woken by the one who
+//! cleared it; whoever registers later sets it again. A waiter that gives up leaves it set, which
+//! costs one needless wake.
 //!
 //! Publishing is a release store and reading an acquire load, so whoever sees a position sees
 //! everything that was written before it was published.
@@ -12,7 +17,7 @@ use std::time::Instant;
 
 use event_listener::{Event, EventListener, IntoNotification, Listener};
 
-use super::{AtomicU64, Ordering, fence};
+use super::{AtomicBool, AtomicU64, Ordering, fence};
 
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +34,8 @@ pub(crate) enum Waited {
 #[derive(Debug)]
 pub(crate) struct Watermark {
     position: AtomicU64,
+    /// Somebody has registered since the last wake.
+    awaited: AtomicBool,
     moved: Event,
 }
 
@@ -37,6 +44,7 @@ impl Watermark {
     pub(crate) fn new(position: u64) -> Self {
         Self {
             position: AtomicU64::new(position),
+            awaited: AtomicBool::new(false),
             moved: Event::new(),
         }
     }
@@ -56,17 +64,20 @@ impl Watermark {
 
     /// Wakes whoever waits, without moving, so that they look whether to stop.
     pub(crate) fn wake(&self) {
-        // Between publishing and looking: the other half of the fence is in `listen`.
+        // Between publishing and looking; the other fence is in `listen`.
         fence(Ordering::SeqCst);
-        self.moved.notify(usize::MAX.relaxed());
+        if self.awaited.load(Ordering::Relaxed) {
+            self.awaited.store(false, Ordering::Relaxed);
+            self.moved.notify(usize::MAX.relaxed());
+        }
     }
 
     /// A listener for the next move or wake. Look at the position *after* making one and before
     /// waiting on it.
     pub(crate) fn listen(&self) -> EventListener {
         let listener = self.moved.listen();
-        // Between registering and looking. `Event::listen` ends with a fence of its own, but does
-        // not promise it.
+        self.awaited.store(true, Ordering::Relaxed);
+        // Between registering and looking; the other fence is in `wake`.
         fence(Ordering::SeqCst);
         listener
     }

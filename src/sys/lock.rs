@@ -93,7 +93,13 @@ pub(super) fn take(fd: OwnedFd, path: &Path, note: &str) -> Result<Box<dyn Lock>
         // Somebody put another file there between opening and locking.
         return Err(io::Error::new(ErrorKind::Interrupted, "the lock file was replaced").into());
     }
-    owned.write(note)?;
+    match owned.write(note) {
+        // A store can be opened on a full disk, and the note is information only.
+        Err(error) if is_full(&error) => {
+            tracing::warn!(%error, "the lock file could not be written");
+        }
+        done => done?,
+    }
     Ok(Box::new(owned))
 }
 
@@ -137,6 +143,13 @@ impl Drop for Owned {
             tracing::warn!(%error, "the owner's lock could not be released");
         }
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+    )
 }
 
 fn content(fd: &OwnedFd) -> io::Result<Holder> {

@@ -39,7 +39,7 @@ pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, Mode};
 pub use lock::{Holder, LockError};
 
-/// How a [`Tail`](crate::sys::Tail) brings bytes into a file.
+/// How a [`Tail`] brings bytes into a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
     /// Stores into a shared mapping: where the file system overwrites preallocated space in place.

@@ -243,7 +243,7 @@ fn readers_follow_a_writer_while_a_sync_looks_on() {
                     }
                 });
             }
-            if let super::Memory::Heap { heap, shared: true } = &view.region.map.memory {
+            if let super::map::Memory::Heap { heap, shared: true } = &view.region.map.memory {
                 let heap = heap.clone();
                 scope.spawn(move || {
                     let mut bytes = vec![0; 16 * frames];

@@ -236,13 +236,13 @@ fn fork_and_sleep(act: impl FnOnce() -> bool) -> i32 {
 }
 
 #[test]
-fn a_lock_file_replaced_while_it_is_held_is_noticed() {
+fn a_new_file_under_the_name_is_another_lock() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("LOCK");
     let disk = Disk::default();
     let _first = disk.lock(&path, "").unwrap();
     fs::rename(&path, dir.path().join("aside")).unwrap();
-    // A new file under the name is another lock; the old one's holder is still found by it.
+    // So who puts it aside makes two owners: what only the first one could notice.
     let _second = disk.lock(&path, "").unwrap();
     assert!(disk.holder(&dir.path().join("aside")).unwrap().is_some());
 }

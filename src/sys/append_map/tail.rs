@@ -1,0 +1,256 @@
+//! The one writer of a region: appends, then publishes.
+
+use std::fmt;
+use std::io;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use super::map::Memory;
+use super::{Region, within};
+use crate::sync::Ordering;
+use crate::sys::Backend;
+
+/// A scratch buffer that grew beyond this is given back after use.
+const SCRATCH: usize = 1 << 20;
+
+/// Why a [`Tail`] did not take bytes.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Nothing was written: the region has less room than that.
+    #[error("the region has room for {room} more bytes, not for {needed}")]
+    NoRoom {
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes left.
+        room: u64,
+    },
+    /// An earlier append failed half-way. What lies past `published` is never written over: the
+    /// log goes on in a new segment.
+    #[error("an earlier write to the region failed")]
+    Broken,
+    /// A word does not lie inside the bytes at a multiple of 4 of the file. The tail is broken.
+    #[error("a word at {0} of the appended bytes is misplaced")]
+    BadWord(usize),
+    /// The write failed. The tail is broken.
+    #[error("writing to the region failed")]
+    Io(#[from] io::Error),
+}
+
+impl From<AppendError> for io::Error {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Io(e) => e,
+            other => io::Error::other(other),
+        }
+    }
+}
+
+/// The one writer of a region.
+pub struct Tail {
+    region: Arc<Region>,
+    backend: Backend,
+    /// Where the next byte goes; nothing at or past it was written by this tail.
+    end: usize,
+    broken: bool,
+    scratch: Vec<u8>,
+}
+
+impl Tail {
+    /// The region's one tail; made once by [`region`](super::region).
+    pub(super) fn new(region: Arc<Region>, backend: Backend, published: usize) -> Self {
+        Self {
+            region,
+            backend,
+            end: published,
+            broken: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Bytes from the start of the region that views see.
+    pub fn published(&self) -> u64 {
+        self.region.published() as u64
+    }
+
+    /// Bytes from the start of the region that have been written, seen or not.
+    pub fn written_end(&self) -> u64 {
+        self.end as u64
+    }
+
+    /// Length of the region.
+    pub fn capacity(&self) -> u64 {
+        self.region.len as u64
+    }
+
+    /// Bytes that can still be appended.
+    pub fn room(&self) -> u64 {
+        (self.region.len - self.end) as u64
+    }
+
+    /// Whether a write failed half-way, so that nothing more can be appended.
+    pub fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Appends `len` bytes behind what was appended before; views see them after
+    /// [`publish`](Self::publish).
+    ///
+    /// `fill` gets exactly these bytes, holding what the file holds there (zeroes, in a file made
+    /// for this) or zeroes. Then each word of `words`, at its place within these bytes, is stored
+    /// little-endian with release ordering, one after another, so that the last one stands for all
+    /// of them: the length of the first frame. `fill` leaves the places of the words alone.
+    ///
+    /// If this fails with anything but [`AppendError::NoRoom`], or `fill` panics, any part of the
+    /// bytes may have been written, and the tail is broken.
+    pub fn append(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        words: impl IntoIterator<Item = (usize, u32)>,
+    ) -> Result<(), AppendError> {
+        if self.broken {
+            return Err(AppendError::Broken);
+        }
+        let room = self.region.len - self.end;
+        if len > room {
+            return Err(AppendError::NoRoom {
+                needed: len as u64,
+                room: room as u64,
+            });
+        }
+        self.broken = true;
+        match (self.backend, &self.region.map.memory) {
+            (Backend::Pwrite, _) => self.write(len, fill, words)?,
+            (Backend::Mapped, Memory::File(_)) => self.store(len, fill, words)?,
+            #[cfg(any(test, feature = "sim"))]
+            (Backend::Mapped, Memory::Heap { shared: false, .. }) => {
+                self.store(len, fill, words)?;
+            }
+            #[cfg(any(test, feature = "sim"))]
+            (Backend::Mapped, Memory::Heap { .. }) => self.copy(len, fill, words)?,
+        }
+        self.end += len;
+        self.broken = false;
+        Ok(())
+    }
+
+    /// Lets views see everything appended so far.
+    pub fn publish(&mut self) {
+        self.region
+            .published
+            .store(self.end as u64, Ordering::Release);
+    }
+
+    /// Publishes the bytes up to `to` that somebody else has written: a redo laid through the
+    /// file, or the owner, in another process, that this one follows. Nobody may write to them
+    /// any more. Does nothing if `to` is not past what has been written.
+    pub fn adopt(&mut self, to: u64) -> io::Result<()> {
+        let to = within(&(0..to), self.region.len)?.end;
+        if to > self.end {
+            self.end = to;
+            self.publish();
+        }
+        Ok(())
+    }
+
+    /// Stores straight into the mapping.
+    fn store(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        words: impl IntoIterator<Item = (usize, u32)>,
+    ) -> Result<(), AppendError> {
+        // SAFETY: `len` bytes at `end` lie in the region, past `published`, where only this tail
+        // goes, and it is borrowed exclusively (points 1 to 3).
+        fill(unsafe { slice::from_raw_parts_mut(self.region.at(self.end), len) });
+        for (place, word) in words {
+            self.store_word(len, place, word)?;
+        }
+        Ok(())
+    }
+
+    fn store_word(&mut self, len: usize, place: usize, word: u32) -> Result<(), AppendError> {
+        self.check_word(len, place)?;
+        let at = self.region.at(self.end + place).cast::<u32>();
+        // SAFETY: the four bytes lie in the region past `published`, at a multiple of 4.
+        let at = unsafe { AtomicU32::from_ptr(at) };
+        at.store(word.to_le(), Ordering::Release);
+        Ok(())
+    }
+
+    fn check_word(&self, len: usize, place: usize) -> Result<(), AppendError> {
+        let inside = place.checked_add(4).is_some_and(|end| end <= len);
+        // The region starts at a multiple of 8, and its mapping at a page.
+        if inside && (self.end + place).is_multiple_of(4) {
+            Ok(())
+        } else {
+            Err(AppendError::BadWord(place))
+        }
+    }
+
+    /// Writes through the file, in one call.
+    fn write(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        words: impl IntoIterator<Item = (usize, u32)>,
+    ) -> Result<(), AppendError> {
+        let mut bytes = self.zeroed(len)?;
+        fill(&mut bytes);
+        for (place, word) in words {
+            self.check_word(len, place)?;
+            bytes[place..place + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        let place = self.region.start + self.end;
+        self.region.file.write_at(&bytes, place as u64)?;
+        self.keep(bytes);
+        Ok(())
+    }
+
+    /// Copies into memory that a simulated file looks at while this goes on.
+    #[cfg(any(test, feature = "sim"))]
+    fn copy(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        words: impl IntoIterator<Item = (usize, u32)>,
+    ) -> Result<(), AppendError> {
+        let mut bytes = self.zeroed(len)?;
+        fill(&mut bytes);
+        if let Memory::Heap { heap, .. } = &self.region.map.memory {
+            heap.copy_in(self.region.start + self.end, &bytes)?;
+        }
+        for (place, word) in words {
+            self.store_word(len, place, word)?;
+        }
+        self.keep(bytes);
+        Ok(())
+    }
+
+    fn zeroed(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        bytes.try_reserve(len)?;
+        bytes.resize(len, 0);
+        Ok(bytes)
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) {
+        if bytes.capacity() <= SCRATCH {
+            self.scratch = bytes;
+        }
+    }
+}
+
+impl fmt::Debug for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tail")
+            .field("backend", &self.backend)
+            .field("published", &self.published())
+            .field("written_end", &self.end)
+            .field("capacity", &self.region.len)
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}
