@@ -40,6 +40,8 @@ mod oversize;
 mod record;
 mod seed;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 pub use headers::Header;
 
