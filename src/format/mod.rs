@@ -31,6 +31,8 @@
 )]
 
 mod flaw;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod headers;
 mod identity;
 mod index;
