@@ -12,6 +12,8 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod watermark;
 
-pub(crate) use watermark::{Watermark, Waited};
+pub(crate) use watermark::{Waited, Watermark};

@@ -18,8 +18,11 @@
 //! Nothing is assumed of bytes and names that were not synced: any sector, any name may be there
 //! after a power cut, or not. After a failed sync nothing is assumed of what it covered.
 
+mod allocate;
 mod append_map;
 mod clock;
+#[cfg(test)]
+mod contract;
 mod disk;
 mod lock;
 #[cfg(any(test, feature = "sim"))]
@@ -31,10 +34,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use append_map::{Map, Tail, View};
+pub use append_map::{AppendError, Map, Pattern, Tail, View, region};
 pub use clock::{Clock, SystemClock};
-pub use disk::Disk;
-pub use lock::LockError;
+pub use disk::{Disk, Mode};
+pub use lock::{Holder, LockError};
 
 /// How a [`Tail`](crate::sys::Tail) brings bytes into a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +130,9 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// into it as information. The kernel's lock decides; the file's content never does.
     fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn Lock>, LockError>;
 
+    /// Who holds the lock on `path`, asked without taking it; `None` if nobody does.
+    fn holder(&self, path: &Path) -> io::Result<Option<Holder>>;
+
     /// Which boot of the machine this is, where that can be known.
     fn boot(&self) -> Option<[u8; 16]>;
 
@@ -148,7 +154,8 @@ pub trait File: fmt::Debug + Send + Sync {
     /// no large folios behind in the page cache.
     fn read_at(&self, buf: &mut [u8], place: u64) -> io::Result<usize>;
 
-    /// Writes all of `buf` at `place`. After an error any part of it may have been written.
+    /// Writes all of `buf` at `place`, which must lie within the file: what a write past its end
+    /// does is not promised. After an error any part of it may have been written.
     fn write_at(&self, buf: &[u8], place: u64) -> io::Result<()>;
 
     /// Lengthens the file to `len` allocated bytes that read as zeroes; never shortens it.
@@ -157,6 +164,18 @@ pub trait File: fmt::Debug + Send + Sync {
     /// Makes the file's bytes and length durable. A sync that failed must not be tried again:
     /// the next one may succeed without having written anything.
     fn sync(&self) -> io::Result<()>;
+
+    /// Starts to write out what is dirty in a range, and does not wait. Proves nothing; it makes
+    /// the next sync shorter.
+    fn start_writeback(&self, _place: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Drops what is clean in a range from the cache: after writing through the file, and syncing,
+    /// under a tail, which large folios left there would slow down.
+    fn drop_cached(&self, _place: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Maps the first `len` bytes; fails with [`io::ErrorKind::UnexpectedEof`] if there are fewer.
     fn map(&self, access: Access, len: u64) -> io::Result<Map>;

@@ -1,0 +1,108 @@
+//! Models of the watermark, run over every interleaving by loom:
+//! `RUSTFLAGS="--cfg loom" cargo test --release --lib loom`.
+
+use loom::thread;
+
+use super::{Arc, AtomicBool, AtomicU64, Ordering, Waited, Watermark};
+
+/// A reader goes by the watermark alone: the bytes below it were written with no ordering of
+/// their own, so they are seen only if the watermark carries them.
+#[test]
+fn who_sees_the_watermark_sees_the_bytes_below_it() {
+    loom::model(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let writer = thread::spawn({
+            let (mark, bytes) = (Arc::clone(&mark), Arc::clone(&bytes));
+            move || {
+                bytes.store(42, Ordering::Relaxed);
+                mark.advance(1);
+            }
+        });
+        if mark.get() == 1 {
+            assert_eq!(bytes.load(Ordering::Relaxed), 42);
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// Two readers wait for the first record while it is appended: both come back, and see it.
+#[test]
+fn no_wake_up_is_lost() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (mark, bytes) = (Arc::clone(&mark), Arc::clone(&bytes));
+                thread::spawn(move || {
+                    assert_eq!(mark.wait_past(0, None, || false), Waited::Past(1));
+                    assert_eq!(bytes.load(Ordering::Relaxed), 42);
+                })
+            })
+            .collect();
+        bytes.store(42, Ordering::Relaxed);
+        mark.advance(1);
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+}
+
+/// A log is closed while a reader is about to wait: the reader comes back and is told so.
+#[test]
+fn a_stop_is_not_missed() {
+    loom::model(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let closed = Arc::new(AtomicBool::new(false));
+        let reader = thread::spawn({
+            let (mark, closed) = (Arc::clone(&mark), Arc::clone(&closed));
+            move || mark.wait_past(0, None, || closed.load(Ordering::Relaxed))
+        });
+        closed.store(true, Ordering::Relaxed);
+        mark.wake();
+        assert_eq!(reader.join().unwrap(), Waited::Stopped);
+    });
+}
+
+/// Two threads move the watermark at once, the greater position first or last: it ends at the
+/// greater one, and a reader never sees it go back.
+#[test]
+fn it_never_moves_back() {
+    loom::model(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let other = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.advance(2)
+        });
+        mark.advance(1);
+        let first = mark.get();
+        assert!(mark.get() >= first);
+        other.join().unwrap();
+        assert_eq!(mark.get(), 2);
+    });
+}
+
+/// Two threads move the watermark in turn, and only the second move is far enough for the reader:
+/// that the first mover has just cleared the word that says somebody waits loses nothing.
+#[test]
+fn a_wake_for_another_move_takes_nothing_away() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let reader = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wait_past(1, None, || false)
+        });
+        let other = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wake()
+        });
+        mark.advance(2);
+        assert_eq!(reader.join().unwrap(), Waited::Past(2));
+        other.join().unwrap();
+    });
+}
