@@ -3,6 +3,9 @@
 mod error;
 mod flush;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod index;
 mod journal;
 mod options;

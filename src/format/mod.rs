@@ -31,6 +31,8 @@
 )]
 
 mod flaw;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod headers;
 mod identity;
 mod index;
@@ -40,6 +42,8 @@ mod oversize;
 mod record;
 mod seed;
 mod slot;
+#[cfg(test)]
+mod tests;
 
 pub use headers::Header;
 

@@ -3,6 +3,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
+use crate::format::flaw::{Field, Flaw};
+use crate::format::headers::Header;
+use crate::format::oversize::Oversize;
 
 const STAMP: Stamp = Stamp {
     delta: 7,
