@@ -1,3 +1,5 @@
+use serde_json::Value;
+
 use super::*;
 
 fn event(json: &str) -> Result<Record, EventFlaw> {
@@ -110,4 +112,46 @@ fn the_greatest_and_least_numbers_survive() {
     state.settings.max_total_bytes = Some(u64::MAX);
     let stated = Event::Topic(state);
     assert_eq!(Record::decode(&stated.encode()), Ok(Record::Event(stated)));
+}
+
+/// Takes every field out of a document, wherever it stands, one at a time.
+fn without_each_field(document: &Value, whole: &mut dyn FnMut(Value)) {
+    match document {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let mut fewer = fields.clone();
+                fewer.remove(name);
+                whole(Value::Object(fewer));
+                without_each_field(value, &mut |value| {
+                    let mut changed = fields.clone();
+                    changed.insert(name.clone(), value);
+                    whole(Value::Object(changed));
+                });
+            }
+        }
+        Value::Array(items) => {
+            for (at, item) in items.iter().enumerate() {
+                without_each_field(item, &mut |item| {
+                    let mut changed = items.clone();
+                    changed[at] = item;
+                    whole(Value::Array(changed));
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_document_that_lost_any_of_its_fields_is_damage() {
+    let mut tried = 0;
+    for seed in fuzz_seeds() {
+        let document = serde_json::from_slice(&seed[1..]).unwrap();
+        without_each_field(&document, &mut |fewer| {
+            let payload = [&seed[..1], fewer.to_string().as_bytes()].concat();
+            assert!(!malformed(Record::decode(&payload)).is_empty(), "{fewer}");
+            tried += 1;
+        });
+    }
+    assert!(tried > 50);
 }
