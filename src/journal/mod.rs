@@ -21,6 +21,7 @@
 //! `docs/journal.md` has every kind, event and field in words; a test holds it to the code.
 
 mod event;
+mod flaw;
 mod fold;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
@@ -36,7 +37,8 @@ mod tests;
 pub(crate) use event::{
     Event, LogEnd, LogStart, Owner, SegmentEnd, SubscriptionState, TopicSettings, TopicState,
 };
-pub(crate) use fold::{Carried, Fold, FoldFlaw, Folded, LogState};
+pub(crate) use flaw::FoldFlaw;
+pub(crate) use fold::{Carried, Fold, Folded, LogState};
 #[cfg(any(test, fuzzing))]
 pub(crate) use fuzz::{fuzz_event, fuzz_seeds};
 pub(crate) use journal::{Journal, Opened, peek, site};

@@ -12,7 +12,8 @@
 //! place makes up for them.
 
 use super::event::Event;
-use super::fold::{Fold, FoldFlaw};
+use super::flaw::FoldFlaw;
+use super::fold::Fold;
 use super::record::{EventFlaw, Record};
 use super::snapshot::{Assembler, Part, Snapshot};
 

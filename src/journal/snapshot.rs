@@ -9,7 +9,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::Event;
-use super::fold::{Carried, Fold, FoldFlaw};
+use super::flaw::FoldFlaw;
+use super::fold::{Carried, Fold};
 use super::record;
 
 /// The most a part holds. Only a single event that is larger gets a part that is larger, too.
@@ -58,6 +59,11 @@ struct Unfinished {
 impl Snapshot {
     /// The payloads of the journal records that hold this fold, in order; at least one.
     pub(crate) fn of(fold: &Fold, folds_to: u64) -> Vec<Vec<u8>> {
+        Self::in_parts(fold, folds_to, MAX_PART_BYTES)
+    }
+
+    /// The same in parts of at most this many bytes.
+    pub(super) fn in_parts(fold: &Fold, folds_to: u64, most: usize) -> Vec<Vec<u8>> {
         let mut parts = Vec::new();
         let mut next = Part {
             snapshot: folds_to,
@@ -69,7 +75,7 @@ impl Snapshot {
         for event in fold.events() {
             // The kind in front of a payload takes as much as the comma between two events.
             let more = event.encode().len();
-            if !next.events.is_empty() && size + more > MAX_PART_BYTES {
+            if !next.events.is_empty() && size + more > most {
                 parts.push(next.encode());
                 next.part += 1;
                 next.events.clear();
