@@ -22,7 +22,14 @@ pub enum Flaw {
 
     /// A length that cannot be, here or anywhere.
     #[error("length {found}, which is not within {least} and {limit}")]
-    Length { found: u64, least: u64, limit: u64 },
+    Length {
+        /// The length word.
+        found: u64,
+        /// The shortest that can be.
+        least: u64,
+        /// The longest that can be here.
+        limit: u64,
+    },
 
     /// The bytes do not add up: torn, damaged, or of another life of the file.
     #[error("checksum {found:#010x} where the bytes make {expected:#010x}")]

@@ -38,6 +38,7 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
         first_segment_bytes: 64 << 10,
         max_segment_bytes: 128 << 20,
         unsettled_bytes: 16 << 20,
+        reach_bytes: 16 << 20,
     };
     let end = SegmentEnd {
         segment: 3,

@@ -16,6 +16,7 @@ fn settings() -> TopicSettings {
         first_segment_bytes: 65_536,
         max_segment_bytes: 1 << 20,
         unsettled_bytes: 1 << 24,
+        reach_bytes: 1 << 24,
     }
 }
 
