@@ -475,10 +475,7 @@ mod tests {
         let full = Error::io("write", "x", io::Error::from(io::ErrorKind::StorageFull));
         assert!(matches!(full, Error::StorageFull { .. }), "{full}");
         let other = Error::io("write", "x", io::Error::from_raw_os_error(5));
-        assert!(
-            matches!(other, Error::Io { op: "write", .. }),
-            "{other}"
-        );
+        assert!(matches!(other, Error::Io { op: "write", .. }), "{other}");
     }
 
     #[test]

@@ -194,11 +194,36 @@ impl TopicOptions {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        within("partitions", u64::from(self.partitions), 1, u64::from(MAX_PARTITIONS))?;
-        within("max_record_bytes", self.max_record_bytes, 64, MAX_RECORD_BYTES)?;
-        within("max_batch_bytes", self.max_batch_bytes, 64, MAX_RECORD_BYTES)?;
-        within("max_segment_bytes", self.max_segment_bytes, 16 << 10, 4 << 30)?;
-        within("first_segment_bytes", self.first_segment_bytes, 16 << 10, self.max_segment_bytes)?;
+        within(
+            "partitions",
+            u64::from(self.partitions),
+            1,
+            u64::from(MAX_PARTITIONS),
+        )?;
+        within(
+            "max_record_bytes",
+            self.max_record_bytes,
+            64,
+            MAX_RECORD_BYTES,
+        )?;
+        within(
+            "max_batch_bytes",
+            self.max_batch_bytes,
+            64,
+            MAX_RECORD_BYTES,
+        )?;
+        within(
+            "max_segment_bytes",
+            self.max_segment_bytes,
+            16 << 10,
+            4 << 30,
+        )?;
+        within(
+            "first_segment_bytes",
+            self.first_segment_bytes,
+            16 << 10,
+            self.max_segment_bytes,
+        )?;
         within("unsettled_bytes", self.unsettled_bytes, 64 << 10, 1 << 30)?;
         if self.max_total_bytes == Some(0) {
             within("max_total_bytes", 0, 1, u64::MAX)?;
@@ -207,7 +232,10 @@ impl TopicOptions {
         if text.is_empty() || text.len() > 255 || !text.iter().all(|b| (b' '..=b'~').contains(b)) {
             return Err(Error::InvalidOption {
                 option: "content_type",
-                reason: format!("{:?} is not 1 to 255 bytes of visible ASCII", self.content_type),
+                reason: format!(
+                    "{:?} is not 1 to 255 bytes of visible ASCII",
+                    self.content_type
+                ),
             });
         }
         Ok(())

@@ -106,7 +106,9 @@ impl Queue {
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this mutex.
-        self.queue.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.queue
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Does the duty for a log that was taken from the queue.
@@ -139,7 +141,10 @@ impl Shared {
                 return;
             }
             queue = match pause {
-                None => self.work.wait(queue).unwrap_or_else(|poison| poison.into_inner()),
+                None => self
+                    .work
+                    .wait(queue)
+                    .unwrap_or_else(|poison| poison.into_inner()),
                 Some(pause) => {
                     let waited = self.work.wait_timeout(queue, pause);
                     waited.unwrap_or_else(|poison| poison.into_inner()).0
@@ -183,7 +188,9 @@ impl Crew {
     }
 
     fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.threads
+            .lock()
+            .unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Whether callers must do the work themselves, by [`Crew::turn`].

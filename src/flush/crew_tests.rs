@@ -104,7 +104,11 @@ fn a_resting_log_is_served_again_and_stopping_forgets_it() {
     until("the second look", || log.runs() == 2);
     crew.stop();
     assert_eq!(log.runs(), 2);
-    assert_eq!(Arc::strong_count(&log), 1, "the crew holds no log after it stopped");
+    assert_eq!(
+        Arc::strong_count(&log),
+        1,
+        "the crew holds no log after it stopped"
+    );
 }
 
 /// Without threads nothing happens until somebody takes a turn.

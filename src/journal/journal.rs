@@ -157,7 +157,9 @@ impl Journal {
                 payload,
                 ..Parts::default()
             };
-            let length = parts.frame_len().map_err(|oversize| Error::from_oversize(&oversize))?;
+            let length = parts
+                .frame_len()
+                .map_err(|oversize| Error::from_oversize(&oversize))?;
             records.push(Writable {
                 parts,
                 length,
@@ -173,7 +175,9 @@ impl Journal {
     }
 
     fn wait(&self, end: u64) -> Result<()> {
-        self.log.wait_durable(end.saturating_sub(1)..end).map_err(failed)
+        self.log
+            .wait_durable(end.saturating_sub(1)..end)
+            .map_err(failed)
     }
 
     /// Writes a snapshot when enough has been written since the last one, and lets go of the

@@ -64,7 +64,13 @@ impl Active {
         let map = Arc::new(file.map(access, layout.capacity).map_err(fail)?);
         map.advise(Pattern::Random).map_err(fail)?;
         let make = |range: std::ops::Range<u64>, published| {
-            region(Arc::clone(&map), Arc::clone(&file), backend, range, published)
+            region(
+                Arc::clone(&map),
+                Arc::clone(&file),
+                backend,
+                range,
+                published,
+            )
         };
         let written = mark.place - layout.records_at;
         let records = make(layout.records_at..layout.capacity, written).map_err(fail)?;
@@ -136,7 +142,8 @@ impl Appender {
         let file = Arc::clone(&spare.file);
         let mark = Mark::empty(spare.layout.records_at, self.mark.next);
         let active = Active::resume(site, Arc::clone(&file), identity, signature.backend, mark)?;
-        file.write_at(&sector, 0).map_err(|error| Error::io("write", &path, error))?;
+        file.write_at(&sector, 0)
+            .map_err(|error| Error::io("write", &path, error))?;
         if let Some(before) = &self.active {
             before.segment.set_end(self.mark.end());
         }

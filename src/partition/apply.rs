@@ -151,7 +151,10 @@ impl Recovery<'_> {
         if !whole.map_err(|error| self.site.io("read", number, error))? {
             walked.restart_index();
         }
-        walked.file.write_at(&walked.header.bytes, 0).map_err(fail)?;
+        walked
+            .file
+            .write_at(&walked.header.bytes, 0)
+            .map_err(fail)?;
         for (place, bytes) in &walked.adopted {
             walked.file.write_at(bytes, *place).map_err(fail)?;
         }
@@ -159,7 +162,10 @@ impl Recovery<'_> {
             let index_at = u64::from(walked.header.identity.layout.index_at);
             let behind = u64::from(walked.from.index_entries) * Entry::SIZE as u64;
             let bytes = bytemuck::cast_slice(&walked.entries);
-            walked.file.write_at(bytes, index_at + behind).map_err(fail)?;
+            walked
+                .file
+                .write_at(bytes, index_at + behind)
+                .map_err(fail)?;
         }
         if !walked.adopted.is_empty() {
             let now = self.setting.clock.now();
@@ -172,7 +178,12 @@ impl Recovery<'_> {
     fn zero(&self, walked: &Walked, cut: &[std::ops::Range<u64>]) -> Result<()> {
         let number = walked.header.identity.number;
         for range in cut {
-            tracing::warn!(log = self.site.log, number, ?range, "cut what was never acknowledged");
+            tracing::warn!(
+                log = self.site.log,
+                number,
+                ?range,
+                "cut what was never acknowledged"
+            );
             let zeroes = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
             let written = walked.file.write_at(&zeroes, range.start);
             written.map_err(|error| self.site.io("write", number, error))?;
@@ -182,7 +193,10 @@ impl Recovery<'_> {
 
     fn sync(&self, walked: &Walked) -> Result<()> {
         let number = walked.header.identity.number;
-        walked.file.sync().map_err(|error| self.site.io("sync", number, error))
+        walked
+            .file
+            .sync()
+            .map_err(|error| self.site.io("sync", number, error))
     }
 
     fn sync_dir(&self, dir: &std::path::Path) -> Result<()> {
@@ -193,7 +207,8 @@ impl Recovery<'_> {
     fn put(&self, walked: &Walked, sector: Sector, slot: &Slot) -> Result<()> {
         let number = walked.header.identity.number;
         let bytes = slot.encode(walked.header.seed());
-        let bytes = bytes.map_err(|flaw| self.site.io("encode", number, std::io::Error::other(flaw)))?;
+        let bytes =
+            bytes.map_err(|flaw| self.site.io("encode", number, std::io::Error::other(flaw)))?;
         let written = walked.file.write_at(&bytes, sector.place());
         written.map_err(|error| self.site.io("write", number, error))
     }

@@ -31,7 +31,8 @@ impl Log {
         if !self.changed.load(Ordering::Acquire) {
             return Ok(None);
         }
-        self.settle().inspect_err(|cause| self.poison(cause.clone()))?;
+        self.settle()
+            .inspect_err(|cause| self.poison(cause.clone()))?;
         Ok(self.recorded_end())
     }
 

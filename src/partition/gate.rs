@@ -57,7 +57,9 @@ impl Gate {
 
     /// Why the log failed, if it did.
     pub(crate) fn failure(&self) -> Option<Arc<Error>> {
-        self.has(FAILED).then(|| self.cause.get().cloned()).flatten()
+        self.has(FAILED)
+            .then(|| self.cause.get().cloned())
+            .flatten()
     }
 
     /// Whether waiting for anything is pointless.
@@ -75,17 +77,23 @@ impl Gate {
         let bits = self.bits.load(Ordering::Acquire);
         match bits {
             0 => Ok(()),
-            _ if bits & DELETED != 0 => Err(Error::TopicDeleted { topic: site.topic() }),
+            _ if bits & DELETED != 0 => Err(Error::TopicDeleted {
+                topic: site.topic(),
+            }),
             _ if bits & CLOSED != 0 => Err(Error::Closed),
             _ if bits & FAILED != 0 => Err(self.failed(site)),
-            _ => Err(Error::Finished { topic: site.topic() }),
+            _ => Err(Error::Finished {
+                topic: site.topic(),
+            }),
         }
     }
 
     /// Whether reading may go on.
     pub(crate) fn reads(&self, site: &Site) -> Result<()> {
         if self.has(DELETED) {
-            return Err(Error::TopicDeleted { topic: site.topic() });
+            return Err(Error::TopicDeleted {
+                topic: site.topic(),
+            });
         }
         if self.has(CLOSED) {
             return Err(Error::Closed);

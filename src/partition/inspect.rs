@@ -85,9 +85,9 @@ pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Resu
             break;
         }
         next = open(site, number + 1)?;
-        let end = header.end(&next.1).ok_or_else(|| {
-            site.mismatch(&site.segment(number), "nothing says where it ends")
-        })?;
+        let end = header
+            .end(&next.1)
+            .ok_or_else(|| site.mismatch(&site.segment(number), "nothing says where it ends"))?;
         visit_segment(site, &file, &header, end, visitor)?;
     }
     Ok(Some(first))

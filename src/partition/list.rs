@@ -90,7 +90,10 @@ impl Link {
         }
         let path = site.segment(self.number);
         let fail = |op| move |error| Error::io(op, site.segment(self.number), error);
-        let file = site.storage.open(&path, Access::Read).map_err(fail("open"))?;
+        let file = site
+            .storage
+            .open(&path, Access::Read)
+            .map_err(fail("open"))?;
         let header = self.owned(site, read_page(file.as_ref()).map_err(fail("read"))?)?;
         let end = end_of(site, &header, successor)?;
         let layout = header.identity.layout;
@@ -99,7 +102,10 @@ impl Link {
             let reason = format!("{length} bytes long, its records end at {}", end.place);
             return Err(site.mismatch(&path, reason));
         }
-        let map = Arc::new(file.map(Access::Read, layout.capacity).map_err(fail("map"))?);
+        let map = Arc::new(
+            file.map(Access::Read, layout.capacity)
+                .map_err(fail("map"))?,
+        );
         let view = |range| View::fixed(Arc::clone(&map), Arc::clone(&file), range);
         let records = view(layout.records_at..end.place).map_err(fail("map"))?;
         let index_at = u64::from(layout.index_at);
@@ -110,7 +116,13 @@ impl Link {
             index = view(index_at..index_at).map_err(fail("map"))?;
         }
         let identity = header.identity.clone();
-        let segment = Segment::new(path, Arc::clone(&file), identity, (records, index), Some(end));
+        let segment = Segment::new(
+            path,
+            Arc::clone(&file),
+            identity,
+            (records, index),
+            Some(end),
+        );
         let segment = Arc::new(segment);
         *open = Arc::downgrade(&segment);
         Ok(segment)

@@ -14,10 +14,10 @@ use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
 use crate::error::{Error, Flaw, Part, Result};
-use crate::options::MAX_RECORD_BYTES;
 use crate::flush::{Crew, DirtyLog};
 use crate::format::Layout;
 use crate::index::INTERVAL;
+use crate::options::MAX_RECORD_BYTES;
 use crate::segment::{Room, Writable};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock};
@@ -285,12 +285,17 @@ impl Log {
     fn next_capacity(&self, last: Option<u64>, room: Room) -> Result<u64> {
         let limits = self.limits.load();
         let natural = last.map_or(limits.first_segment, |last| {
-            last.saturating_mul(2).clamp(limits.first_segment, limits.max_segment)
+            last.saturating_mul(2)
+                .clamp(limits.first_segment, limits.max_segment)
         });
         let needed = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
         let natural = natural.next_multiple_of(4096);
         let fits = Layout::new(natural, INTERVAL).is_ok_and(|it| it.records_len() >= room.bytes);
-        Ok(if fits { natural } else { natural.max(needed.capacity) })
+        Ok(if fits {
+            natural
+        } else {
+            natural.max(needed.capacity)
+        })
     }
 
     /// Lets the spare take over, if there is one that has room for the batch.

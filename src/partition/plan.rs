@@ -242,7 +242,10 @@ impl Planner<'_> {
     /// The plan of a log of which no segment is there.
     fn nothing(&self, first: u32) -> Result<Plan> {
         if self.promises.floor > 0 || self.promises.end.is_some() {
-            let reason = format!("no segment is there, offset {} is promised", self.promises.floor);
+            let reason = format!(
+                "no segment is there, offset {} is promised",
+                self.promises.floor
+            );
             return Err(self.site.mismatch(&self.site.dir, reason));
         }
         Ok(Plan::empty(first, 0))
@@ -295,7 +298,10 @@ impl Planner<'_> {
             return Err(gone(site, number));
         };
         let layout = header.identity.layout;
-        let length = found.file.len().map_err(|e| site.io("inspect", number, e))?;
+        let length = found
+            .file
+            .len()
+            .map_err(|e| site.io("inspect", number, e))?;
         if length < layout.capacity {
             let reason = format!("{length} bytes long, not {}", layout.capacity);
             return Err(site.mismatch(&site.segment(number), reason));
@@ -304,7 +310,11 @@ impl Planner<'_> {
             let reason = format!("a slot at byte {} lies outside the records", mark.place);
             return Err(site.mismatch(&site.segment(number), reason));
         }
-        Ok(Walked::new(Arc::clone(&found.file), (**header).clone(), mark))
+        Ok(Walked::new(
+            Arc::clone(&found.file),
+            (**header).clone(),
+            mark,
+        ))
     }
 
     fn enter_at_start(&mut self, number: u32) -> Result<Walked> {
@@ -346,7 +356,9 @@ impl Planner<'_> {
         beyond.promise = beyond.promise.max(known);
         let mut left = self.promises.reach.saturating_sub(beyond.passed);
         while left > 0 {
-            let Some(next) = number.checked_add(1) else { break };
+            let Some(next) = number.checked_add(1) else {
+                break;
+            };
             number = next;
             if self.header(number)?.is_none() {
                 break;
@@ -368,9 +380,9 @@ impl Planner<'_> {
         let promise = promise.max(at.next + 1);
         let frame = plan.last_mut().resume(epoch, promise);
         let frame = frame.map_err(|error| self.site.io("read", number, error))?;
-        let end = self.ends(plan)?.filter(|end| {
-            end.place >= at.place && end.next > at.next && end.next <= promise
-        });
+        let end = self
+            .ends(plan)?
+            .filter(|end| end.place >= at.place && end.next > at.next && end.next <= promise);
         let target = match (frame, end) {
             (Some(frame), Some(end)) if end.place <= frame.place => Some(end),
             (frame, end) => frame.or(end),
@@ -479,7 +491,9 @@ impl Plan {
     }
 
     fn last_mut(&mut self) -> &mut Walked {
-        self.walked.last_mut().expect("a walk has entered a segment")
+        self.walked
+            .last_mut()
+            .expect("a walk has entered a segment")
     }
 
     /// Where the walk stands.

@@ -133,7 +133,11 @@ impl Log {
             self.write_slot(&mut slots, segment, entry.mark)?;
             return Ok(Next::Rest);
         }
-        Ok(if distance > 0 { Next::After(QUIET) } else { Next::Rest })
+        Ok(if distance > 0 {
+            Next::After(QUIET)
+        } else {
+            Next::Rest
+        })
     }
 
     /// Settles everything for good: a last round, and a slot at the end that is synced, too.

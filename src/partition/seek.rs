@@ -49,14 +49,18 @@ impl Log {
         let Some(link) = links.get(at) else {
             return Ok(None);
         };
-        link.segment(&self.site, links.get(at + 1).map(Arc::as_ref)).map(Some)
+        link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))
+            .map(Some)
     }
 
     /// The offset of the first record at or after `time`, below `limit`; `limit` if there is none.
     pub(crate) fn offset_at(&self, time: i64, limit: u64) -> Result<u64> {
         let links = self.segments.now();
         for (at, link) in links.iter().enumerate() {
-            if link.greatest(&self.site)?.is_some_and(|greatest| greatest < time) {
+            if link
+                .greatest(&self.site)?
+                .is_some_and(|greatest| greatest < time)
+            {
                 continue;
             }
             let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;

@@ -183,7 +183,11 @@ fn grow(
         Ok(layout) => layout,
         Err(error) => return Err((Some(spare), error)),
     };
-    match spare.file.grow(layout.capacity).and_then(|()| spare.file.sync()) {
+    match spare
+        .file
+        .grow(layout.capacity)
+        .and_then(|()| spare.file.sync())
+    {
         Ok(()) => Ok(Spare { layout, ..spare }),
         Err(error) => {
             let error = full(site, "grow", &path, layout.capacity, error);

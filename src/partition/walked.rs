@@ -111,7 +111,13 @@ impl Walked {
         loop {
             let frame = match self.walk.frame(end.place)? {
                 Ok(frame) => frame,
-                Err(flaw) => return Ok(Batch { frames, end, flaw: Some(flaw) }),
+                Err(flaw) => {
+                    return Ok(Batch {
+                        frames,
+                        end,
+                        flaw: Some(flaw),
+                    });
+                }
             };
             let follows = base + u64::from(frame.delta()) == end.next;
             let of_age = match frames.is_empty() {
@@ -136,14 +142,20 @@ impl Walked {
             };
             frames.push(sound);
             if !more {
-                return Ok(Batch { frames, end, flaw: None });
+                return Ok(Batch {
+                    frames,
+                    end,
+                    flaw: None,
+                });
             }
         }
     }
 
     /// Adopts a frame; the walk stands behind it.
     pub(crate) fn take(&mut self, frame: Sound) {
-        let entry = self.pace.note(frame.place, frame.delta, frame.bytes.len(), frame.timestamp);
+        let entry = self
+            .pace
+            .note(frame.place, frame.delta, frame.bytes.len(), frame.timestamp);
         if let Some(entry) = entry
             && self.has_room_for_entry()
         {
@@ -178,7 +190,9 @@ impl Walked {
     /// whose epoch does not fall.
     pub(crate) fn beyond(&mut self, bad: At, epoch: u32, reach: u64) -> io::Result<Beyond> {
         let (base, from) = (self.base(), self.at.place);
-        let to = from.saturating_add(reach).min(self.header.identity.layout.capacity);
+        let to = from
+            .saturating_add(reach)
+            .min(self.header.identity.layout.capacity);
         let mut promise = None;
         let dirty = self.walk.search(from, to, |walk, place, peek| {
             let offset = base + u64::from(peek.delta);
@@ -210,16 +224,17 @@ impl Walked {
             let offset = base + u64::from(peek.delta);
             offset > at.next && offset <= promise && peek.epoch >= epoch
         };
-        self.walk.search(at.place + 8, capacity, |walk, place, peek| {
-            if fits(&peek) && walk.frame(place)?.is_ok() {
-                found = Some(At {
-                    place,
-                    next: base + u64::from(peek.delta),
-                });
-                return Ok(ControlFlow::Break(()));
-            }
-            Ok(ControlFlow::Continue(()))
-        })?;
+        self.walk
+            .search(at.place + 8, capacity, |walk, place, peek| {
+                if fits(&peek) && walk.frame(place)?.is_ok() {
+                    found = Some(At {
+                        place,
+                        next: base + u64::from(peek.delta),
+                    });
+                    return Ok(ControlFlow::Break(()));
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
         Ok(found)
     }
 

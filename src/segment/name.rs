@@ -20,7 +20,14 @@ mod tests {
         for number in [0, 7, 99_999_999, 100_000_000, u32::MAX] {
             assert_eq!(number_of(&file_name(number)), Some(number));
         }
-        for other in ["0.seg", "00000000", "+0000001.seg", "000000001.seg", "00000001.SEG", ".seg"] {
+        for other in [
+            "0.seg",
+            "00000000",
+            "+0000001.seg",
+            "000000001.seg",
+            "00000001.SEG",
+            ".seg",
+        ] {
             assert_eq!(number_of(other), None, "{other}");
         }
     }

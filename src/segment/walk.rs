@@ -43,7 +43,11 @@ impl Walk {
         let length = peek.map_or(0, |peek| padded(peek.length) as u64);
         // A length that passes the segment's end is refused before anything is read for it.
         let fits = length <= self.limit.saturating_sub(place);
-        let length = if fits { length.max(HEAD as u64) } else { HEAD as u64 };
+        let length = if fits {
+            length.max(HEAD as u64)
+        } else {
+            HEAD as u64
+        };
         Ok(Frame::decode(self.bytes(place, length)?, seed))
     }
 

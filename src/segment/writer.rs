@@ -27,7 +27,10 @@ impl Room {
     /// What these records need together.
     pub(crate) fn of(records: &[Writable<'_>]) -> Room {
         Room {
-            bytes: records.iter().map(|record| padded(record.length) as u64).sum(),
+            bytes: records
+                .iter()
+                .map(|record| padded(record.length) as u64)
+                .sum(),
             records: records.len() as u64,
         }
     }
@@ -145,6 +148,9 @@ impl Iterator for Lengths<'_, '_> {
         let (record, before) = self.records.split_last()?;
         self.records = before;
         self.place -= padded(record.length) as u64;
-        Some((usize::try_from(self.place).unwrap_or(usize::MAX), record.length))
+        Some((
+            usize::try_from(self.place).unwrap_or(usize::MAX),
+            record.length,
+        ))
     }
 }

@@ -53,7 +53,11 @@ fn agree(topic: &TopicInner, options: &TopicOptions) -> Result<()> {
     };
     if topic.partitions() != options.partitions {
         let (existing, requested) = (topic.partitions(), options.partitions);
-        return Err(mismatch("partitions", existing.to_string(), requested.to_string()));
+        return Err(mismatch(
+            "partitions",
+            existing.to_string(),
+            requested.to_string(),
+        ));
     }
     if topic.content_type != options.content_type {
         let (existing, requested) = (topic.content_type.clone(), options.content_type.clone());
@@ -92,7 +96,9 @@ fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
         first_segment_bytes: options.first_segment_bytes,
         max_segment_bytes: options.max_segment_bytes,
         unsettled_bytes: options.unsettled_bytes,
-        reach_bytes: reach.max(options.unsettled_bytes).max(options.max_batch_bytes),
+        reach_bytes: reach
+            .max(options.unsettled_bytes)
+            .max(options.max_batch_bytes),
     }
 }
 
@@ -128,7 +134,9 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         log.delete();
     }
     topic.bell.wake();
-    store.journal.commit(&[Event::TopicDeleted { id: topic.id }])?;
+    store
+        .journal
+        .commit(&[Event::TopicDeleted { id: topic.id }])?;
     store.topics().remove(name);
     let storage = store.options.storage.as_ref();
     let folder = store.root.join("topics").join(name);

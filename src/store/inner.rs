@@ -117,7 +117,10 @@ impl TopicInner {
     }
 
     pub(super) fn settings(&self) -> TopicSettings {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.settings
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// The topic as the journal states it.

@@ -103,7 +103,13 @@ pub fn verify(path: impl AsRef<Path>, options: &crate::StoreOptions) -> Result<V
     let mut logs = Vec::new();
     for topic in topics {
         for (partition, log) in (0..).zip(&topic.logs) {
-            logs.push(check(storage, root, id, &read.fold, (&topic.name, partition, *log))?);
+            logs.push(check(
+                storage,
+                root,
+                id,
+                &read.fold,
+                (&topic.name, partition, *log),
+            )?);
         }
     }
     Ok(VerifyReport {

@@ -8,8 +8,8 @@ use super::inner::{Inner, TopicInner};
 use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, SegmentEnd};
-use crate::sys::Storage;
 use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
+use crate::sys::Storage;
 
 /// Bytes that a frame may take beyond what its topic limits.
 const SLACK: u64 = 64 << 10;
@@ -55,7 +55,9 @@ impl LogCell {
         }
         store.check_open()?;
         topic.check_there()?;
-        let promises = store.journal.fold(|fold| promises(fold, self.id, store.clean));
+        let promises = store
+            .journal
+            .fold(|fold| promises(fold, self.id, store.clean));
         self.settled.store(promises.exists, Ordering::Release);
         let setting = Setting {
             limits: topic.limits(),

@@ -38,11 +38,31 @@ mod tests {
     fn hostile_names_are_refused_and_plain_ones_are_not() {
         let long = "a".repeat(300);
         let hostile = [
-            "", ".", "..", "../x", "a/b", "a\0b", "A", "CON", "a ", " a", "é", "🦀", "-a", "_a",
-            "a\n", "%2e%2e%2f", "a\\b", "a:b", &long,
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a\0b",
+            "A",
+            "CON",
+            "a ",
+            " a",
+            "é",
+            "🦀",
+            "-a",
+            "_a",
+            "a\n",
+            "%2e%2e%2f",
+            "a\\b",
+            "a:b",
+            &long,
         ];
         for name in hostile {
-            assert!(matches!(check(name), Err(Error::InvalidName { .. })), "{name:?}");
+            assert!(
+                matches!(check(name), Err(Error::InvalidName { .. })),
+                "{name:?}"
+            );
         }
         for name in ["a", "0", "agent.output", "a-b_c.d", "a..", &"z".repeat(200)] {
             assert!(check(name).is_ok(), "{name:?}");

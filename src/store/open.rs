@@ -102,7 +102,9 @@ fn make_root(storage: &dyn Storage, root: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(Error::io("list", root, error)),
     }
-    let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = root
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
     match storage.create_dir(root) {
         Ok(()) => {}

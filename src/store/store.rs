@@ -195,11 +195,18 @@ impl Store {
                 failed.push(log.gate().failed(log.site()));
             }
             let site = log.site();
-            damage.extend(log.damage().iter().map(|(at, flaw)| site.corrupt(*at, *flaw)));
+            damage.extend(
+                log.damage()
+                    .iter()
+                    .map(|(at, flaw)| site.corrupt(*at, *flaw)),
+            );
         }
         Health {
             failed,
-            journal: inner.journal.failure().map(|cause| Error::StoreFailed { cause }),
+            journal: inner
+                .journal
+                .failure()
+                .map(|cause| Error::StoreFailed { cause }),
             damage,
             journal_damaged: inner.journal_damaged,
             backend: inner.setting.backend,
@@ -277,16 +284,17 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     }
     keep(inner.journal.finish_close().map(|_| ()));
     let lock = inner.root.join("LOCK");
-    keep(inner.lock.release().map_err(|error| Error::io("unlock", lock, error)));
+    keep(
+        inner
+            .lock
+            .release()
+            .map_err(|error| Error::io("unlock", lock, error)),
+    );
     first
 }
 
 /// Records where the logs end and, if all of them were settled, that the store was closed.
-fn record_ends(
-    inner: &Inner,
-    ends: Vec<crate::journal::LogEnd>,
-    settled: bool,
-) -> Result<()> {
+fn record_ends(inner: &Inner, ends: Vec<crate::journal::LogEnd>, settled: bool) -> Result<()> {
     let mut events = Vec::new();
     for ends in ends.chunks(1000) {
         events.push(Event::Ends {

@@ -79,7 +79,9 @@ impl<'a> StoredRecord<'a> {
 
     /// The value of the first header of that name.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
-        self.headers().find(|(found, _)| *found == name).map(|(_, value)| value)
+        self.headers()
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
     }
 
     /// Its payload.
@@ -118,7 +120,10 @@ impl<'a> StoredRecord<'a> {
             position: self.position(),
             timestamp: self.timestamp(),
             key: self.key().map(<[u8]>::to_vec),
-            headers: self.headers().map(|(name, value)| (name.to_owned(), value.to_vec())).collect(),
+            headers: self
+                .headers()
+                .map(|(name, value)| (name.to_owned(), value.to_vec()))
+                .collect(),
             payload: self.payload().to_vec(),
             event_id: self.event_id().into_owned(),
             tombstone: self.is_tombstone(),
@@ -130,7 +135,10 @@ impl<'a> StoredRecord<'a> {
         Record {
             payload: Cow::Borrowed(self.payload()),
             key: self.key().map(Cow::Borrowed),
-            headers: self.headers().map(|(name, value)| Header::new(name, value)).collect(),
+            headers: self
+                .headers()
+                .map(|(name, value)| Header::new(name, value))
+                .collect(),
             event_id: self.frame.event_id().map(Cow::Borrowed),
             timestamp: Some(self.timestamp()),
             partition: None,
@@ -188,7 +196,9 @@ impl OwnedRecord {
 
     /// Its headers, in order.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+        self.headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_slice()))
     }
 
     /// Its payload.

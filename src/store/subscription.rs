@@ -56,7 +56,9 @@ impl SubscriptionBuilder {
         store.check_open()?;
         self.topic.inner.check_there()?;
         let topic = self.topic.inner.id;
-        let found = store.journal.fold(|fold| fold.subscription_named(topic, &self.name).cloned());
+        let found = store
+            .journal
+            .fold(|fold| fold.subscription_named(topic, &self.name).cloned());
         let state = match found {
             Some(state) => state,
             None => {
@@ -69,7 +71,9 @@ impl SubscriptionBuilder {
                     start: cursors.iter().map(Cursor::offset).collect(),
                 };
                 ids.subscription += 1;
-                store.journal.commit(&[Event::Subscription(state.clone())])?;
+                store
+                    .journal
+                    .commit(&[Event::Subscription(state.clone())])?;
                 state
             }
         };
@@ -167,7 +171,9 @@ impl Subscription {
         let committed: Vec<u64> = (0..topic.partitions())
             .zip(&state.start)
             .map(|(partition, start)| {
-                let stored = store.journal.fold(|fold| fold.checkpoint(state.id, partition));
+                let stored = store
+                    .journal
+                    .fold(|fold| fold.checkpoint(state.id, partition));
                 stored.unwrap_or(*start)
             })
             .collect();
@@ -215,7 +221,10 @@ impl Subscription {
         }
         let count = self.cursors.len();
         let in_turn = (0..count).map(|step| (self.turn + step) % count);
-        let Some(index) = in_turn.into_iter().find(|index| self.cursors[*index].is_ready()) else {
+        let Some(index) = in_turn
+            .into_iter()
+            .find(|index| self.cursors[*index].is_ready())
+        else {
             return Ok(None);
         };
         self.turn = (index + 1) % count;

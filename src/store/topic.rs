@@ -224,7 +224,9 @@ fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Ve
     let mut writable = Vec::with_capacity(records.len());
     for record in records {
         let parts = record.parts();
-        let length = parts.frame_len().map_err(|oversize| Error::from_oversize(&oversize))?;
+        let length = parts
+            .frame_len()
+            .map_err(|oversize| Error::from_oversize(&oversize))?;
         limit(Part::Record, u64::from(length), settings.max_record_bytes)?;
         total += padded(length) as u64;
         writable.push(Writable {
@@ -268,7 +270,9 @@ impl Partition {
         I: IntoIterator,
         I::Item: Into<Record<'a>>,
     {
-        let records = records.into_iter().map(|record| record.into().partition(self.number));
+        let records = records
+            .into_iter()
+            .map(|record| record.into().partition(self.number));
         self.topic.append_batch(records)
     }
 
