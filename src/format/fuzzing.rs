@@ -179,7 +179,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::format::{MAX_PARTITIONS, Predecessor, Producer, Stamp, TopicName};
+    use crate::format::identity::MAX_PARTITIONS;
+    use crate::format::record::Producer;
+    use crate::format::{Predecessor, Stamp, TopicName};
 
     /// Things that decode, as the fuzzer's seeds are.
     fn sound() -> Vec<Vec<u8>> {

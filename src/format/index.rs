@@ -54,6 +54,7 @@ impl Entry {
     }
 
     /// The entry in these bytes, if there is one.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn decode(bytes: &[u8; Self::SIZE]) -> Option<Self> {
         let entry: Self = bytemuck::pod_read_unaligned(bytes);
         (entry.place8 != 0).then_some(entry)

@@ -45,16 +45,15 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+pub use flaw::{Field, Flaw};
 pub use headers::Header;
 
-pub use flaw::{Field, Flaw};
-pub(crate) use headers::Headers;
-pub(crate) use identity::{Identity, MAX_PARTITIONS, Predecessor};
-pub(crate) use index::{Entry, entries, room};
-pub(crate) use layout::{Layout, MAX_CAPACITY};
-pub(crate) use name::{MAX_NAME, TopicName};
+pub(crate) use identity::{Identity, Predecessor};
+pub(crate) use index::{Entry, entries};
+pub(crate) use layout::Layout;
+pub(crate) use name::TopicName;
 pub(crate) use oversize::Oversize;
-pub(crate) use record::{Frame, HEAD, MAX_FRAME, Parts, Peek, Producer, Stamp, padded};
+pub(crate) use record::{Frame, HEAD, Parts, Peek, Stamp, padded};
 pub(crate) use seed::Seed;
 pub(crate) use slot::{Choice, Sector, Slot, choose};
 

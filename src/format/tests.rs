@@ -2,9 +2,13 @@
 
 use std::mem::offset_of;
 
+use super::identity::MAX_PARTITIONS;
+use super::layout::MAX_CAPACITY;
+use super::name::MAX_NAME;
 use super::record::{self, Head, ProducerTail};
-use super::{ALIGN, Entry, Frame, Header, MAX_CAPACITY, MAX_FRAME, MAX_NAME, MAX_PARTITIONS};
-use super::{PAGE, Parts, Producer, SECTOR, Sector, Seed, Stamp, VERSION, padded};
+use super::record::{MAX_FRAME, Producer};
+use super::{ALIGN, Entry, Frame, Header};
+use super::{PAGE, Parts, SECTOR, Sector, Seed, Stamp, VERSION, padded};
 use super::{headers, identity, layout, slot};
 
 const PAGE_TEXT: &str = include_str!("../../docs/format.md");

@@ -100,6 +100,7 @@ impl Fold {
     }
 
     /// Whether a record was lost on the way here, by damage or because it was no longer kept.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn lost(&self) -> bool {
         self.carried.lost
     }
@@ -115,6 +116,7 @@ impl Fold {
     }
 
     /// The live topics, sorted by name.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn topics_by_name(&self) -> impl Iterator<Item = &TopicState> {
         self.names.values().filter_map(|id| self.topics.get(id))
     }
@@ -125,6 +127,7 @@ impl Fold {
     }
 
     /// A live topic by its name.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn topic_named(&self, name: &str) -> Option<&TopicState> {
         self.topic(*self.names.get(name)?)
     }
@@ -135,6 +138,7 @@ impl Fold {
     }
 
     /// The live subscriptions of a topic, sorted by name.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn subscriptions_of(&self, topic: u64) -> impl Iterator<Item = &SubscriptionState> {
         self.subscribed_to(topic).map(|held| &held.state)
     }
@@ -156,6 +160,7 @@ impl Fold {
     }
 
     /// The logs of live topics, sorted by id.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn logs(&self) -> impl Iterator<Item = (u64, &LogState)> {
         self.logs.iter().map(|(id, log)| (*id, log))
     }

@@ -35,14 +35,9 @@ mod snapshot;
 mod tests;
 
 pub(crate) use event::{
-    Event, LogEnd, LogStart, Owner, SegmentEnd, SubscriptionState, TopicSettings, TopicState,
+    Event, LogEnd, Owner, SegmentEnd, SubscriptionState, TopicSettings, TopicState,
 };
-pub(crate) use flaw::FoldFlaw;
-pub(crate) use fold::{Carried, Fold, Folded, LogState};
-#[cfg(any(test, fuzzing))]
-pub(crate) use fuzz::{fuzz_event, fuzz_seeds};
-pub(crate) use journal::{Journal, Opened, peek, site};
-pub(crate) use read::Read;
-pub(crate) use record::{EventFlaw, Record};
-pub(crate) use replay::Replay;
-pub(crate) use snapshot::{Assembler, Part, Snapshot, should_snapshot};
+pub(crate) use fold::Fold;
+#[cfg(fuzzing)]
+pub(crate) use fuzz::fuzz_event;
+pub(crate) use journal::{Journal, peek, site};

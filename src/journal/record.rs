@@ -71,6 +71,7 @@ impl Record {
     }
 
     /// The payload that reads as this record.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Event(event) => event.encode(),

@@ -62,6 +62,7 @@ impl Replay {
     }
 
     /// The state after the records so far.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn fold(&self) -> &Fold {
         &self.fold
     }
@@ -83,6 +84,7 @@ impl Replay {
     }
 
     /// How many facts were about something that is gone.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn ignored(&self) -> u64 {
         self.ignored
     }

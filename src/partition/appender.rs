@@ -85,8 +85,7 @@ impl Active {
             mark.index_entries,
             mark.index_checksum,
         );
-        let path = site.segment(number);
-        let segment = Segment::new(path, file, identity, (records.1, index.1), None);
+        let segment = Segment::new(file, identity, (records.1, index.1), None);
         Ok(Active {
             segment: Arc::new(segment),
             records: writer,

@@ -12,7 +12,8 @@ use super::ledger::Ledger;
 use super::list::{Link, Segments};
 use super::log::{Log, Setting};
 use super::mark::Mark;
-use super::plan::{Aside, Plan, Promises, plan};
+use super::plan::{Aside, Plan, Promises};
+use super::planner::plan;
 use super::rounds::Slots;
 use super::site::Site;
 use super::spare::{Shelf, ensure_dir};
@@ -230,7 +231,7 @@ impl Recovery<'_> {
             };
             return Ok((nothing, slots));
         };
-        let identity = last.header.identity.clone();
+        let identity = last.header.identity;
         let mut appender = Appender {
             active: None,
             mark: last.mark(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::log::Log;
 use super::seek::Spot;
 use super::site::Damage;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::format::{Flaw, Frame};
 use crate::segment::{Segment, Trouble};
 

@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::plan::{Plan, Promises, plan};
+use super::plan::{Plan, Promises};
+use super::planner::plan;
 use super::site::{Damage, Site};
 use crate::error::{Error, Flaw, Result};
 use crate::format::ALIGN;

@@ -54,11 +54,6 @@ impl Ledger {
         self.page().clone()
     }
 
-    /// The sums of the active segment.
-    pub(crate) fn mark(&self) -> Mark {
-        self.page().mark
-    }
-
     /// Bytes of frames appended so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.page().bytes

@@ -115,14 +115,8 @@ impl Link {
             tracing::warn!(path = %path.display(), "its index is damaged and not used");
             index = view(index_at..index_at).map_err(fail("map"))?;
         }
-        let identity = header.identity.clone();
-        let segment = Segment::new(
-            path,
-            Arc::clone(&file),
-            identity,
-            (records, index),
-            Some(end),
-        );
+        let identity = header.identity;
+        let segment = Segment::new(Arc::clone(&file), identity, (records, index), Some(end));
         let segment = Arc::new(segment);
         *open = Arc::downgrade(&segment);
         Ok(segment)

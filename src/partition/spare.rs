@@ -31,7 +31,7 @@ pub(crate) struct Shelf {
 #[derive(Debug)]
 struct State {
     spare: Option<Spare>,
-    /// The number of the next spare.
+    /// The number of the segment that takes over next.
     number: u32,
     /// The length of the last segment made, if there is one.
     capacity: Option<u64>,
@@ -64,15 +64,18 @@ impl Shelf {
     /// Takes the spare, if there is one of at least that length.
     pub(crate) fn take(&self, capacity: u64) -> Option<Spare> {
         let mut state = self.state();
-        state
-            .spare
-            .take_if(|spare| spare.layout.capacity >= capacity)
-            .inspect(|_| state.wanted = 0)
+        let large_enough = |spare: &mut Spare| spare.layout.capacity >= capacity;
+        let spare = state.spare.take_if(large_enough)?;
+        state.wanted = 0;
+        state.number = spare.number + 1;
+        Some(spare)
     }
 
     /// Puts a spare back that could not be taken over.
     pub(crate) fn put_back(&self, spare: Spare) {
-        self.state().spare = Some(spare);
+        let mut state = self.state();
+        state.number = spare.number;
+        state.spare = Some(spare);
     }
 
     /// The length of the segment that the next spare follows.
@@ -124,25 +127,23 @@ impl Shelf {
             (state.spare.take(), state.number, state.wanted)
         };
         let capacity = capacity.max(wanted);
-        let made = match spare {
-            Some(spare) if spare.layout.capacity >= capacity => Ok(spare),
+        let (spare, made) = match spare {
+            Some(spare) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
             Some(spare) => grow(site, spare, capacity),
-            None => make(site, number, capacity).map_err(|error| (None, error)),
+            None => match make(site, number, capacity) {
+                Ok(spare) => (Some(spare), Ok(())),
+                Err(error) => (None, Err(error)),
+            },
         };
         {
             let mut state = self.state();
-            match made {
-                Ok(spare) => {
-                    state.number = spare.number + 1;
-                    state.capacity = Some(spare.layout.capacity);
-                    state.spare = Some(spare);
-                    state.failed = None;
-                }
-                Err((spare, error)) => {
-                    tracing::warn!(%error, "cannot prepare a segment");
-                    state.spare = spare;
-                    state.failed = Some(error);
-                }
+            if let Some(spare) = &spare {
+                state.capacity = Some(spare.layout.capacity);
+            }
+            state.spare = spare;
+            state.failed = made.err();
+            if let Some(error) = &state.failed {
+                tracing::warn!(%error, "cannot prepare a segment");
             }
         }
         self.attempts.advance(self.attempts.get() + 1);
@@ -160,10 +161,8 @@ fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
         .and_then(|()| site.storage.sync_dir(&site.dir))
         .map_err(|error| Error::io("sync", &path, error));
     if let Err(error) = synced {
-        // It was never used and its sync is not to be believed later: away with it.
-        if let Err(error) = site.storage.remove_file(&path) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove a half-made segment");
-        }
+        // It was never used, and no later sync of it could be believed.
+        discard(site, &path);
         return Err(error);
     }
     Ok(Spare {
@@ -173,26 +172,29 @@ fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
     })
 }
 
-fn grow(
-    site: &Site,
-    spare: Spare,
-    capacity: u64,
-) -> std::result::Result<Spare, (Option<Spare>, Error)> {
+/// Makes a spare longer. One whose sync failed is thrown away, since no later sync of it could be
+/// believed.
+fn grow(site: &Site, spare: Spare, capacity: u64) -> (Option<Spare>, Result<()>) {
     let path = site.segment(spare.number);
     let layout = match layout(&path, capacity) {
         Ok(layout) => layout,
-        Err(error) => return Err((Some(spare), error)),
+        Err(error) => return (Some(spare), Err(error)),
     };
-    match spare
-        .file
-        .grow(layout.capacity)
-        .and_then(|()| spare.file.sync())
-    {
-        Ok(()) => Ok(Spare { layout, ..spare }),
-        Err(error) => {
-            let error = full(site, "grow", &path, layout.capacity, error);
-            Err((Some(spare), error))
-        }
+    if let Err(error) = spare.file.grow(layout.capacity) {
+        let error = full(site, "grow", &path, layout.capacity, error);
+        return (Some(spare), Err(error));
+    }
+    if let Err(error) = spare.file.sync() {
+        discard(site, &path);
+        return (None, Err(Error::io("sync", &path, error)));
+    }
+    (Some(Spare { layout, ..spare }), Ok(()))
+}
+
+/// Removes a segment file that nobody will use. It is only space: if that fails, recovery will.
+fn discard(site: &Site, path: &Path) {
+    if let Err(error) = site.storage.remove_file(path) {
+        tracing::warn!(path = %path.display(), %error, "cannot remove a half-made segment");
     }
 }
 

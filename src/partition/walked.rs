@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::mark::Mark;
 use crate::error::Flaw;
-use crate::format::{Entry, Frame, Peek};
+use crate::format::{Entry, Peek};
 use crate::index::Pace;
 use crate::segment::{Header, Walk};
 use crate::sys::File;

@@ -63,11 +63,17 @@ pub(crate) fn read_page(file: &dyn File) -> io::Result<Page> {
 }
 
 fn parse(bytes: [u8; 4 * SECTOR]) -> Result<Page, Flaw> {
-    let Some(identity) = Identity::decode(sector(&bytes, 0))? else {
+    let Some(first) = bytes.first_chunk::<SECTOR>() else {
+        return Ok(Page::Short);
+    };
+    let Some(identity) = Identity::decode(first)? else {
         return Ok(Page::Unassigned);
     };
     let seed = identity.seed();
-    let read = |at: Sector| Slot::decode(sector(&bytes, at.place()), seed);
+    let read = |at: Sector| match at.of(&bytes) {
+        Some(sector) => Slot::decode(sector, seed),
+        None => Ok(None),
+    };
     let slots = choose(read(Sector::A)?, read(Sector::B)?);
     let seal = read(Sector::Seal)?.filter(|slot| slot.is_final);
     Ok(Page::Assigned(Box::new(Header {
@@ -76,14 +82,4 @@ fn parse(bytes: [u8; 4 * SECTOR]) -> Result<Page, Flaw> {
         seal,
         bytes,
     })))
-}
-
-fn sector(bytes: &[u8; 4 * SECTOR], place: u64) -> &[u8; SECTOR] {
-    let (sectors, _) = bytes.as_chunks::<SECTOR>();
-    match place {
-        512 => &sectors[1],
-        1024 => &sectors[2],
-        1536 => &sectors[3],
-        _ => &sectors[0],
-    }
 }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::format::{ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, padded};
@@ -29,7 +28,6 @@ pub(crate) enum Trouble {
 /// A segment that is open for reading, active or done.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    pub(crate) path: PathBuf,
     pub(crate) file: Arc<dyn File>,
     pub(crate) identity: Identity,
     seed: Seed,
@@ -41,7 +39,6 @@ pub(crate) struct Segment {
 impl Segment {
     /// A segment with its two regions. `end` is known for one that is done.
     pub(crate) fn new(
-        path: PathBuf,
         file: Arc<dyn File>,
         identity: Identity,
         (records, index): (View, View),
@@ -49,7 +46,6 @@ impl Segment {
     ) -> Segment {
         let seed = identity.seed();
         Segment {
-            path,
             file,
             identity,
             seed,

@@ -24,3 +24,6 @@ pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use subscription::{Lag, Subscription, SubscriptionBuilder};
 pub use topic::{Partition, Topic};
+
+#[cfg(all(test, not(loom)))]
+mod tests;

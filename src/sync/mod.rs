@@ -2,18 +2,18 @@
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Arc, Condvar, Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+    Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod watermark;
 
-pub(crate) use watermark::{Waited, Watermark};
+pub(crate) use watermark::Watermark;

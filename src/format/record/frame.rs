@@ -1,8 +1,10 @@
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
+#[cfg(any(test, fuzzing))]
+use super::Stamp;
 use super::{EVENT_ID, HEAD, Head, KEY, KNOWN, MAX_FRAME, MORE, PRODUCER, Producer, ProducerTail};
-use super::{Stamp, TOMBSTONE, checksum, padded};
+use super::{TOMBSTONE, checksum, padded};
 use crate::format::flaw::{Field, Flaw};
 use crate::format::headers::{Headers, take};
 use crate::format::seed::Seed;
@@ -22,6 +24,13 @@ pub(crate) struct Peek {
 pub(crate) struct Frame<'a> {
     head: &'a Head,
     event_id: Option<&'a [u8]>,
+    #[cfg_attr(
+        not(any(test, fuzzing)),
+        expect(
+            dead_code,
+            reason = "checked now, looked at by the duplicate check to come"
+        )
+    )]
     producer: Option<Producer<'a>>,
     key: Option<&'a [u8]>,
     headers: Headers<'a>,
@@ -113,6 +122,7 @@ impl<'a> Frame<'a> {
         padded(self.len())
     }
 
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn stamp(&self) -> Stamp {
         Stamp {
             delta: self.delta(),
@@ -127,6 +137,7 @@ impl<'a> Frame<'a> {
         self.head.delta.get()
     }
 
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn lag(&self) -> u32 {
         self.head.lag.get()
     }
@@ -156,6 +167,7 @@ impl<'a> Frame<'a> {
         self.event_id
     }
 
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn producer(&self) -> Option<Producer<'a>> {
         self.producer
     }

@@ -6,7 +6,13 @@ mod properties;
 mod records;
 mod snapshots;
 
-use super::*;
+use super::event::*;
+use super::flaw::FoldFlaw;
+use super::fold::*;
+use super::fuzz::{fuzz_event, fuzz_seeds};
+use super::record::*;
+use super::replay::Replay;
+use super::snapshot::*;
 
 fn settings() -> TopicSettings {
     TopicSettings {
