@@ -6,8 +6,6 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::format::Oversize;
-
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -422,28 +420,6 @@ impl Error {
             op,
             path,
             source: Arc::new(source),
-        }
-    }
-
-    /// A part of a record that the format has no room for.
-    pub(crate) fn from_oversize(oversize: &Oversize) -> Error {
-        let (what, size, limit) = match *oversize {
-            Oversize::Key { size, limit } => (Part::Key, size, limit),
-            Oversize::Headers { count, limit } => (Part::Headers, count, limit),
-            Oversize::HeaderName { size, limit } => (Part::HeaderName, size, limit),
-            Oversize::HeaderValue { size, limit } => (Part::HeaderValue, size, limit),
-            Oversize::EventId { size, limit } => (Part::EventId, size, limit),
-            Oversize::Producer { size, limit } => (Part::ProducerId, size, limit),
-            Oversize::Room { needed, given } => (Part::Record, needed, given),
-            Oversize::Frame { size, limit } => {
-                let what = Part::Record;
-                return Error::TooLarge { what, size, limit };
-            }
-        };
-        Error::TooLarge {
-            what,
-            size: size as u64,
-            limit: limit as u64,
         }
     }
 }

@@ -157,9 +157,7 @@ impl Journal {
                 payload,
                 ..Parts::default()
             };
-            let length = parts
-                .frame_len()
-                .map_err(|oversize| Error::from_oversize(&oversize))?;
+            let length = parts.frame_len()?;
             records.push(Writable {
                 parts,
                 length,

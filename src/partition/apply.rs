@@ -1,6 +1,5 @@
 //! Opening a log: the plan is made true, and the log goes on from there.
 
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use super::walked::Walked;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Sector, Slot};
 use crate::segment::file_name;
-use crate::sync::{AtomicU64, Watermark};
+use crate::sync::{AtomicBool, AtomicU64, Watermark};
 use crate::sys::Access;
 
 impl Log {

@@ -224,9 +224,7 @@ fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Ve
     let mut writable = Vec::with_capacity(records.len());
     for record in records {
         let parts = record.parts();
-        let length = parts
-            .frame_len()
-            .map_err(|oversize| Error::from_oversize(&oversize))?;
+        let length = parts.frame_len()?;
         limit(Part::Record, u64::from(length), settings.max_record_bytes)?;
         total += padded(length) as u64;
         writable.push(Writable {

@@ -1,9 +1,11 @@
 //! Models of the watermark, run over every interleaving by loom:
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib loom`.
 
+use loom::sync::Arc;
 use loom::thread;
 
-use super::{Arc, AtomicBool, AtomicU64, Ordering, Waited, Watermark};
+use super::watermark::{Waited, Watermark};
+use super::{AtomicBool, AtomicU64, Ordering};
 
 /// A reader goes by the watermark alone: the bytes below it were written with no ordering of
 /// their own, so they are seen only if the watermark carries them.

@@ -37,6 +37,9 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::slice;
 use std::sync::Arc;
+#[cfg(any(test, feature = "sim"))]
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::AtomicU32;
 
 use super::{Backend, File};
 use crate::sync::{AtomicU64, Ordering};
@@ -124,6 +127,48 @@ impl Region {
             }
         }
         Ok(())
+    }
+}
+
+// What touches memory of a tail and of the simulated disk stands here, beside the argument; the
+// rest of them is in files of their own.
+impl Tail {
+    /// Stores straight into the mapping.
+    fn store(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+        words: impl IntoIterator<Item = (usize, u32)>,
+    ) -> Result<(), AppendError> {
+        // SAFETY: `len` bytes at `end` lie in the region, past `published`, where only this tail
+        // goes, and it is borrowed exclusively (points 1 to 3).
+        fill(unsafe { slice::from_raw_parts_mut(self.region.at(self.end), len) });
+        for (place, word) in words {
+            self.store_word(len, place, word)?;
+        }
+        Ok(())
+    }
+
+    fn store_word(&mut self, len: usize, place: usize, word: u32) -> Result<(), AppendError> {
+        self.check_word(len, place)?;
+        let at = self.region.at(self.end + place).cast::<u32>();
+        // SAFETY: the four bytes lie in the region past `published`, at a multiple of 4.
+        let at = unsafe { AtomicU32::from_ptr(at) };
+        at.store(word.to_le(), Ordering::Release);
+        Ok(())
+    }
+}
+
+#[cfg(any(test, feature = "sim"))]
+impl Heap {
+    fn byte(&self, place: usize) -> &AtomicU8 {
+        // SAFETY: `split` has checked that the byte lies in the memory.
+        unsafe { AtomicU8::from_ptr(self.start().wrapping_add(place)) }
+    }
+
+    fn word(&self, place: usize) -> &AtomicU32 {
+        // SAFETY: `split` has checked that the four bytes lie in the memory, at a multiple of 4.
+        unsafe { AtomicU32::from_ptr(self.start().wrapping_add(place).cast()) }
     }
 }
 

@@ -201,7 +201,6 @@ fn mapped_and_written_bytes_are_the_same_bytes() {
             let (mut follower, seen) = region(map, other, Backend::Pwrite, 4096..8192, 0).unwrap();
             follower.adopt(16).unwrap();
             assert_eq!(seen.bytes(), view.bytes());
-            file.start_writeback(4096, 4096).unwrap();
             file.sync().unwrap();
             file.drop_cached(0, 8192).unwrap();
             assert_eq!(&content(&*file)[4096..4112], view.bytes());

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -245,10 +245,6 @@ impl File for DiskFile {
         Ok(rustix::fs::fdatasync(&self.fd)?)
     }
 
-    fn start_writeback(&self, place: u64, len: u64) -> io::Result<()> {
-        start_writeback(self.fd.as_fd(), place, len)
-    }
-
     fn drop_cached(&self, place: u64, len: u64) -> io::Result<()> {
         let len = std::num::NonZeroU64::new(len);
         Ok(rustix::fs::fadvise(&self.fd, place, len, Advice::DontNeed)?)
@@ -288,19 +284,6 @@ pub(super) fn write_all(fd: BorrowedFd<'_>, mut buf: &[u8], mut place: u64) -> i
         }
     }
     Ok(())
-}
-
-#[expect(unsafe_code, reason = "nothing safe offers sync_file_range")]
-fn start_writeback(fd: BorrowedFd<'_>, place: u64, len: u64) -> io::Result<()> {
-    let (Ok(place), Ok(len)) = (i64::try_from(place), i64::try_from(len)) else {
-        return Err(ErrorKind::InvalidInput.into());
-    };
-    let flags = libc::SYNC_FILE_RANGE_WRITE;
-    // SAFETY: the call takes numbers only, and the descriptor is open.
-    match unsafe { libc::sync_file_range(fd.as_raw_fd(), place, len, flags) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }
 
 /// Goes on after interruptions. Never around a sync.

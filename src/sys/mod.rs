@@ -165,12 +165,6 @@ pub trait File: fmt::Debug + Send + Sync {
     /// the next one may succeed without having written anything.
     fn sync(&self) -> io::Result<()>;
 
-    /// Starts to write out what is dirty in a range, and does not wait. Proves nothing; it makes
-    /// the next sync shorter.
-    fn start_writeback(&self, _place: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
     /// Drops what is clean in a range from the cache: after writing through the file, and syncing,
     /// under a tail, which large folios left there would slow down.
     fn drop_cached(&self, _place: u64, _len: u64) -> io::Result<()> {

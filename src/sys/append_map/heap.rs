@@ -8,7 +8,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memmap2::{MmapMut, MmapRaw};
@@ -123,16 +123,6 @@ impl Heap {
         if byte.load(Ordering::Relaxed) != new {
             byte.store(new, Ordering::Relaxed);
         }
-    }
-
-    fn byte(&self, place: usize) -> &AtomicU8 {
-        // SAFETY: `split` has checked that the byte lies in the memory.
-        unsafe { AtomicU8::from_ptr(self.start().wrapping_add(place)) }
-    }
-
-    fn word(&self, place: usize) -> &AtomicU32 {
-        // SAFETY: `split` has checked that the four bytes lie in the memory, at a multiple of 4.
-        unsafe { AtomicU32::from_ptr(self.start().wrapping_add(place).cast()) }
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use super::map::Memory;
 use super::{Region, within};
@@ -48,10 +46,10 @@ impl From<AppendError> for io::Error {
 
 /// The one writer of a region.
 pub struct Tail {
-    region: Arc<Region>,
+    pub(super) region: Arc<Region>,
     backend: Backend,
     /// Where the next byte goes; nothing at or past it was written by this tail.
-    end: usize,
+    pub(super) end: usize,
     broken: bool,
     scratch: Vec<u8>,
 }
@@ -154,32 +152,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Stores straight into the mapping.
-    fn store(
-        &mut self,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-        words: impl IntoIterator<Item = (usize, u32)>,
-    ) -> Result<(), AppendError> {
-        // SAFETY: `len` bytes at `end` lie in the region, past `published`, where only this tail
-        // goes, and it is borrowed exclusively (points 1 to 3).
-        fill(unsafe { slice::from_raw_parts_mut(self.region.at(self.end), len) });
-        for (place, word) in words {
-            self.store_word(len, place, word)?;
-        }
-        Ok(())
-    }
-
-    fn store_word(&mut self, len: usize, place: usize, word: u32) -> Result<(), AppendError> {
-        self.check_word(len, place)?;
-        let at = self.region.at(self.end + place).cast::<u32>();
-        // SAFETY: the four bytes lie in the region past `published`, at a multiple of 4.
-        let at = unsafe { AtomicU32::from_ptr(at) };
-        at.store(word.to_le(), Ordering::Release);
-        Ok(())
-    }
-
-    fn check_word(&self, len: usize, place: usize) -> Result<(), AppendError> {
+    pub(super) fn check_word(&self, len: usize, place: usize) -> Result<(), AppendError> {
         let inside = place.checked_add(4).is_some_and(|end| end <= len);
         // The region starts at a multiple of 8, and its mapping at a page.
         if inside && (self.end + place).is_multiple_of(4) {
