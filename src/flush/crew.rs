@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,6 @@ enum Claim {
 impl Queue {
     fn push(&mut self, log: Arc<dyn DirtyLog>) -> bool {
         let id = log.id();
-        self.later.remove(&id);
         match self.claims.get(&id) {
             None => {
                 self.claims.insert(id, Claim::Queued);
@@ -69,19 +68,22 @@ impl Queue {
         Some(log)
     }
 
-    /// Gives the claim back; whether the log became due again.
+    /// Gives the claim back; whether there is something new for a thread to do or to wait for.
     fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next) -> bool {
         let id = log.id();
-        let again = self.claims.remove(&id) == Some(Claim::RunningAndDue);
-        if again {
+        if self.claims.remove(&id) == Some(Claim::RunningAndDue) {
             self.claims.insert(id, Claim::Queued);
             self.due.push_back(log);
-        } else if let Next::After(pause) = next
-            && !self.stopping
-        {
-            self.later.insert(id, (Instant::now() + pause, log));
+            return true;
         }
-        again
+        match next {
+            // A look that is due earlier says itself when to look again.
+            Next::After(pause) if !self.stopping && !self.later.contains_key(&id) => {
+                self.later.insert(id, (Instant::now() + pause, log));
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Moves what has rested long enough into `due`; how long until the next of the others.
@@ -106,9 +108,7 @@ impl Queue {
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this mutex.
-        self.queue
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does the duty for a log that was taken from the queue.
@@ -121,8 +121,13 @@ impl Shared {
                 Next::Rest
             }
         };
-        let again = self.queue().done(log, next);
-        if again {
+        let (news, stopping) = {
+            let mut queue = self.queue();
+            (queue.done(log, next), queue.stopping)
+        };
+        if stopping {
+            self.work.notify_all();
+        } else if news {
             self.work.notify_one();
         }
     }
@@ -144,10 +149,10 @@ impl Shared {
                 None => self
                     .work
                     .wait(queue)
-                    .unwrap_or_else(|poison| poison.into_inner()),
+                    .unwrap_or_else(PoisonError::into_inner),
                 Some(pause) => {
                     let waited = self.work.wait_timeout(queue, pause);
-                    waited.unwrap_or_else(|poison| poison.into_inner()).0
+                    waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
@@ -188,9 +193,7 @@ impl Crew {
     }
 
     fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads
-            .lock()
-            .unwrap_or_else(|poison| poison.into_inner())
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether callers must do the work themselves, by [`Crew::turn`].
@@ -206,6 +209,24 @@ impl Crew {
         }
     }
 
+    /// Does the log's duty on the caller's thread if the log is free, so that a lone caller waits
+    /// for no other thread; else asks for it. It works, too, when the crew has been stopped.
+    pub(crate) fn assist(&self, log: Arc<dyn DirtyLog>) {
+        let free = {
+            let mut queue = self.shared.queue();
+            let free = !queue.claims.contains_key(&log.id());
+            if free {
+                queue.claims.insert(log.id(), Claim::Running);
+            }
+            free
+        };
+        if free {
+            self.shared.serve(log);
+        } else {
+            self.request(log);
+        }
+    }
+
     /// Inline: does what is due, on the caller's thread.
     pub(crate) fn turn(&self) {
         loop {
@@ -216,7 +237,8 @@ impl Crew {
         }
     }
 
-    /// Does what is due and ends the threads. What rests is not waited for.
+    /// Does what is due and ends the threads; afterwards nobody is at any duty. What rests is not
+    /// waited for.
     pub(crate) fn stop(&self) {
         {
             let mut queue = self.shared.queue();
@@ -231,8 +253,17 @@ impl Crew {
                 tracing::error!(crew = self.shared.name, "a thread of the crew panicked");
             }
         }
-        if self.inline {
-            self.turn();
+        self.wait_for_assistants();
+        self.turn();
+    }
+
+    /// Waits until nobody who assists is in the middle of a duty.
+    fn wait_for_assistants(&self) {
+        let mut queue = self.shared.queue();
+        let running = |claim: &Claim| *claim != Claim::Queued;
+        while queue.claims.values().any(running) {
+            let waited = self.shared.work.wait(queue);
+            queue = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

@@ -123,3 +123,36 @@ fn an_inline_crew_works_only_in_turns() {
     crew.turn();
     assert_eq!(log.runs(), 1);
 }
+
+/// A lone caller finds the log free and does the duty himself; a second one, while it runs, is
+/// served by the crew when it has ended.
+#[test]
+fn who_finds_a_log_free_does_its_duty_himself() {
+    let (entered, in_round) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = StdMutex::new(released);
+    let log = Scripted::new(7, move |run| {
+        entered.send((run, std::thread::current().id())).unwrap();
+        if run == 0 {
+            released.lock().unwrap().recv().unwrap();
+        }
+        Next::Rest
+    });
+    let crew = Crew::start("test", 1, |log| log.round()).unwrap();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| crew.assist(log.clone()));
+        assert_eq!(in_round.recv().unwrap(), (0, first.thread().id()));
+        crew.assist(log.clone());
+        assert_eq!(
+            log.runs(),
+            1,
+            "rounds of one log are strictly one after another"
+        );
+        release.send(()).unwrap();
+        let (run, thread) = in_round.recv().unwrap();
+        assert_eq!(run, 1);
+        assert_ne!(thread, first.thread().id());
+        assert_ne!(thread, std::thread::current().id());
+    });
+    crew.stop();
+}

@@ -5,7 +5,9 @@
 //! A log that has something to do is put into a queue by whoever noticed it; a crew of threads
 //! takes one log at a time and does its duty once: the *flusher* crew runs rounds (a round is one
 //! sync and what it makes durable), the *preparer* makes spare segments. While a log's duty runs
-//! the log is *claimed*: asked for again, it is queued once more when the duty ends. So
+//! the log is *claimed*: asked for again, it is queued once more when the duty ends. Who waits for
+//! a log that nobody has claimed does its duty on its own thread, so that a lone appender waits for
+//! its sync and for no other thread (decision 2). So
 //!
 //! * rounds of one log are strictly one after another, and each begins after the request that
 //!   asked for it: no record is forgotten, none is acknowledged by a sync that began before it

@@ -183,12 +183,10 @@ impl Log {
             return Ok(());
         };
         if self.durable.get() <= last {
-            self.ask_flusher();
-            if self.setting.flusher.is_inline() {
-                self.setting.flusher.turn();
-            } else {
-                self.durable.wait_past(last, None, || self.gate.is_lost());
-            }
+            self.setting.flusher.assist(self.as_dirty());
+        }
+        if self.durable.get() <= last {
+            self.durable.wait_past(last, None, || self.gate.is_lost());
         }
         if self.durable.get() > last {
             return Ok(());
@@ -224,10 +222,6 @@ impl Log {
         Arc::clone(self) as Arc<dyn DirtyLog>
     }
 
-    pub(super) fn ask_flusher(self: &Arc<Self>) {
-        self.setting.flusher.request(self.as_dirty());
-    }
-
     fn ask_preparer(self: &Arc<Self>) {
         self.setting.preparer.request(self.as_dirty());
         if self.setting.preparer.is_inline() {
@@ -245,13 +239,9 @@ impl Log {
     fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
         while !self.has_room(room) {
             let seen = self.settled_bytes.get();
-            self.ask_flusher();
-            if self.setting.flusher.is_inline() {
-                self.setting.flusher.turn();
-            } else {
-                let stop = || self.gate.is_over() || self.has_room(room);
-                self.settled_bytes.wait_past(seen, None, stop);
-            }
+            self.setting.flusher.assist(self.as_dirty());
+            let stop = || self.gate.is_over() || self.has_room(room);
+            self.settled_bytes.wait_past(seen, None, stop);
             self.gate.appends(&self.site)?;
         }
         Ok(())
@@ -329,7 +319,7 @@ impl Log {
     fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
         let last = self.lock().last.map(|last| last.capacity);
         let seen = self.shelf.want(self.next_capacity(last, room)?);
-        self.ask_preparer();
+        self.setting.preparer.assist(self.as_dirty());
         self.shelf.wait(seen, || self.gate.is_over())
     }
 

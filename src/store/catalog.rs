@@ -80,7 +80,7 @@ fn change(store: &Inner, topic: &TopicInner, options: &TopicOptions) -> Result<(
     if let Ok(mut current) = topic.settings.write() {
         *current = settings;
     }
-    for log in topic.open_logs() {
+    for log in topic.all_open_logs() {
         log.set_limits(topic.limits());
     }
     Ok(())
@@ -130,7 +130,7 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         topic: name.to_owned(),
     })?;
     topic.deleted.store(true, Ordering::Release);
-    for log in topic.open_logs() {
+    for log in topic.all_open_logs() {
         log.delete();
     }
     topic.bell.wake();

@@ -169,6 +169,12 @@ impl TopicInner {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Every log that is open, and, once the store was marked closed or the topic deleted, every
+    /// one that ever will be.
+    pub(super) fn all_open_logs(&self) -> impl Iterator<Item = Arc<Log>> + '_ {
+        self.logs.iter().filter_map(LogCell::get_settled)
+    }
+
     /// Logs that are open now.
     pub(super) fn open_logs(&self) -> impl Iterator<Item = Arc<Log>> + '_ {
         self.logs.iter().filter_map(LogCell::get)

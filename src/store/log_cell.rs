@@ -42,6 +42,12 @@ impl LogCell {
         self.log.get().cloned()
     }
 
+    /// The log, if it is open, after waiting for whoever is opening it now.
+    pub(super) fn get_settled(&self) -> Option<Arc<Log>> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        self.get()
+    }
+
     /// Recovers the log and opens it. One that cannot be opened is failed, beside healthy ones.
     pub(super) fn open(
         &self,

@@ -260,11 +260,17 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
         }
     };
     let topics: Vec<Arc<TopicInner>> = inner.topics().values().cloned().collect();
-    let logs: Vec<_> = topics.iter().flat_map(|topic| topic.open_logs()).collect();
+    let logs: Vec<_> = topics
+        .iter()
+        .flat_map(|topic| topic.all_open_logs())
+        .collect();
     for log in &logs {
         keep(log.drain());
     }
-    inner.setting.preparer.stop();
+    for crew in inner.crews() {
+        crew.stop();
+    }
+    // From here on this thread does every duty itself.
     let mut ends = Vec::new();
     let mut settled = true;
     for log in &logs {
@@ -279,9 +285,6 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     }
     keep(record_ends(inner, ends, settled));
     keep(inner.journal.drain());
-    for crew in inner.crews() {
-        crew.stop();
-    }
     keep(inner.journal.finish_close().map(|_| ()));
     let lock = inner.root.join("LOCK");
     keep(
