@@ -1,0 +1,247 @@
+//! What a program does with the store, and what it must get for it.
+
+use std::time::Duration;
+
+use tidelog::sys::sim::{Call, Fault, When};
+use tidelog::{Error, TopicOptions};
+
+use crate::model::{Check, Kept, There, Topic};
+use crate::run::Run;
+
+const TOPICS: [&str; 4] = ["tides", "quakes", "winds", "stars"];
+
+impl Run<'_> {
+    /// The whole program: some lives, each ended by a close or a crash, and a last look.
+    pub fn program(&mut self) -> Check {
+        self.reopen()?;
+        for _ in 0..self.dice.within(3, 8) {
+            for _ in 0..self.dice.within(5, 25) {
+                self.step()?;
+                if self.sim.has_stopped() {
+                    break;
+                }
+            }
+            if !self.sim.has_stopped() && self.dice.percent(25) {
+                self.close()?;
+            } else {
+                self.crash(false)?;
+            }
+            self.reopen()?;
+        }
+        self.close()
+    }
+
+    fn step(&mut self) -> Check {
+        match self.dice.below(100) {
+            0..35 => self.append(false),
+            35..50 => self.append(true),
+            50..58 => self.create(),
+            58..60 => self.delete(),
+            60..61 => self.finish(),
+            61..73 => self.subscription(),
+            73..79 => self.look(),
+            79..85 => self.pass_time(),
+            85..90 => self.stop_soon(),
+            90..97 => self.order_fault(),
+            _ => self.relieve(),
+        }
+    }
+
+    fn pass_time(&mut self) -> Check {
+        let millis = self.dice.pick(&[1, 300, 1_500, 60_000]);
+        self.clock.advance(Duration::from_millis(millis));
+        if self.dice.percent(10) {
+            let back = self.dice.within(1, 1_000_000_000) as i64;
+            self.clock.jump(self.now() - back);
+        }
+        Ok(())
+    }
+
+    fn stop_soon(&mut self) -> Check {
+        let most = self.dice.pick(&[3, 10, 40]);
+        let calls = self.dice.below(most);
+        self.sim.crash_after(calls);
+        self.say(format!("the machine will stop after {calls} calls"));
+        Ok(())
+    }
+
+    fn order_fault(&mut self) -> Check {
+        self.troubled = true;
+        let fault = match self.dice.below(10) {
+            0..4 => {
+                let nth = self.dice.below(4);
+                (Call::Sync, When::Nth(nth), 5)
+            }
+            4 => (Call::Sync, When::PerMille(self.dice.within(50, 400)), 5),
+            5 => (Call::SyncDir, When::Nth(self.dice.below(2)), 5),
+            6 => {
+                let capacity = self.dice.within(100, 1_000) << 10;
+                self.sim.set_capacity(Some(capacity));
+                self.say(format!("the disk has {capacity} bytes"));
+                return Ok(());
+            }
+            _ => {
+                let call = self
+                    .dice
+                    .pick(&[Call::Create, Call::Write, Call::Grow, Call::Map]);
+                let when = self
+                    .dice
+                    .pick(&[When::Nth(0), When::PerMille(300), When::From(1)]);
+                (call, when, self.dice.pick(&[5, 28]))
+            }
+        };
+        let (call, when, errno) = fault;
+        self.say(format!("{call:?} fails, {when:?}, with {errno}"));
+        self.sim.fail(Fault::new(call, when, errno));
+        Ok(())
+    }
+
+    /// Nothing fails by order any more; what has failed for good stays so.
+    fn relieve(&mut self) -> Check {
+        self.sim.heal();
+        self.sim.set_capacity(None);
+        let health = self.open_store()?.health();
+        let stuck = self.topics.values().any(|topic| topic.stuck);
+        self.troubled = stuck || health.journal.is_some() || !health.failed.is_empty();
+        self.say(format!("no more faults; trouble stays: {}", self.troubled));
+        Ok(())
+    }
+
+    /// A topic to do something with.
+    pub fn some_topic(&mut self) -> Option<String> {
+        let usable = |topic: &&Topic| topic.there == There::Yes && !topic.stuck;
+        let all = self.topics.iter().filter(|(_, topic)| usable(topic));
+        let all: Vec<&String> = all.map(|(name, _)| name).collect();
+        let count = all.len() as u64;
+        (count > 0).then(|| all[self.dice.below(count) as usize].clone())
+    }
+
+    fn create(&mut self) -> Check {
+        let name = self.dice.pick(&TOPICS);
+        if self.topics.contains_key(name) {
+            return Ok(());
+        }
+        let partitions = self.dice.within(1, 4) as u32;
+        let max = self.dice.pick(&[16, 32, 64]) << 10;
+        let options = TopicOptions::new()
+            .partitions(partitions)
+            .first_segment_bytes(16 << 10)
+            .max_segment_bytes(max)
+            .max_batch_bytes(256 << 10)
+            .unsettled_bytes(64 << 10);
+        self.say(format!("create {name}: {partitions} partitions"));
+        let failed = self.journal_failed();
+        let made = self.open_store()?.create_topic(name, options);
+        let there = match made {
+            Ok(_) => There::Yes,
+            Err(error) => {
+                self.error("create", &error)?;
+                if failed || !matches!(error, Error::StoreFailed { .. }) {
+                    return Ok(());
+                }
+                self.troubled = true;
+                There::Perhaps
+            }
+        };
+        self.topics
+            .insert(name.to_owned(), Topic::new(partitions, there));
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Check {
+        let Some(name) = self.some_topic() else {
+            return Ok(());
+        };
+        self.say(format!("delete {name}"));
+        let failed = self.journal_failed();
+        let store = self.open_store()?;
+        let deleted = store.delete_topic(&name);
+        let gone = !store.topics().iter().any(|info| info.name == name);
+        let Err(error) = deleted else {
+            self.topics.remove(&name);
+            return Ok(());
+        };
+        self.error("delete", &error)?;
+        if gone {
+            self.topics.remove(&name);
+            return Ok(());
+        }
+        let topic = self.topics.get_mut(&name).ok_or("no such topic")?;
+        topic.stuck = true;
+        if !failed && matches!(error, Error::StoreFailed { .. }) {
+            topic.there = There::Perhaps;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Check {
+        let Some(name) = self.some_topic() else {
+            return Ok(());
+        };
+        self.say(format!("finish {name}"));
+        let failed = self.journal_failed();
+        let topic = self.open_store()?.existing_topic(&name);
+        let finished = topic.and_then(|topic| topic.finish());
+        let model = self.topics.get_mut(&name).ok_or("no such topic")?;
+        let Err(error) = finished else {
+            model.finished = true;
+            return Ok(());
+        };
+        model.stuck = true;
+        model.finishing = !failed && matches!(error, Error::StoreFailed { .. });
+        self.error("finish", &error)
+    }
+
+    /// A partition, in the middle of everything.
+    fn look(&mut self) -> Check {
+        let Some(name) = self.some_topic() else {
+            return Ok(());
+        };
+        let number = self.dice.below(self.topics[&name].parts.len() as u64) as u32;
+        self.say(format!("look at {name}/{number}"));
+        let topic = self.open_store()?.existing_topic(&name);
+        let partition = match topic.and_then(|topic| topic.partition(number)) {
+            Ok(partition) => partition,
+            Err(error) => return self.error("partition", &error),
+        };
+        let Some(found) = self.scan(&partition)? else {
+            return Ok(());
+        };
+        let part = &self.topics[&name].parts[number as usize];
+        let place = |wrong: String| format!("{name}/{number}: {wrong}");
+        if found.len() != part.sure.len() {
+            return Err(place(format!("{} records", found.len())));
+        }
+        part.compare(&found).map_err(place)?;
+        self.look_up(&partition, &name).map(drop).map_err(place)
+    }
+
+    /// A record that was never appended before.
+    pub fn some_record(&mut self, key: Option<&str>) -> Kept {
+        self.serial += 1;
+        let tombstone = key.is_some() && self.dice.percent(5);
+        let len = match self.dice.below(100) {
+            _ if tombstone => 0,
+            0..10 => self.dice.below(9),
+            10..80 => self.dice.below(1_000),
+            80..97 => self.dice.below(3_001),
+            _ => self.dice.within(12_000, 40_000),
+        };
+        let mut payload = format!("{} ", self.serial).into_bytes();
+        let mut fill = crate::dice::Dice::new(self.serial);
+        while (payload.len() as u64) < len {
+            payload.extend_from_slice(&fill.next().to_le_bytes());
+        }
+        payload.truncate(len as usize);
+        let stamped = self.dice.percent(20);
+        let shift = self.dice.below(10_000_000_000) as i64 - 5_000_000_000;
+        Kept {
+            key: key.map(str::to_owned),
+            payload,
+            source: self.dice.percent(20).then(|| self.serial.to_string()),
+            time: self.now() + if stamped { shift } else { 0 },
+            stamped,
+            tombstone,
+        }
+    }
+}

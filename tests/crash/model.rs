@@ -1,0 +1,194 @@
+//! What a store must hold: plain lists in memory.
+
+use std::collections::BTreeMap;
+
+use tidelog::{OwnedRecord, Record, StoredRecord, Timestamp};
+
+/// What a check says: nothing, or what is wrong.
+pub type Check<T = ()> = Result<T, String>;
+
+/// A record as it was appended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub key: Option<String>,
+    pub payload: Vec<u8>,
+    pub source: Option<String>,
+    /// Its own time, or the clock's at its append.
+    pub time: i64,
+    /// Whether the time is its own.
+    pub stamped: bool,
+    pub tombstone: bool,
+}
+
+impl Kept {
+    pub fn record(&self) -> Record<'_> {
+        let mut record = match (&self.key, self.tombstone) {
+            (Some(key), true) => Record::tombstone(key),
+            (Some(key), false) => Record::new(&self.payload).key(key),
+            (None, _) => Record::new(&self.payload),
+        };
+        if let Some(source) = &self.source {
+            record = record.header("source", source);
+        }
+        if self.stamped {
+            record = record.at(Timestamp::from_nanos(self.time));
+        }
+        record
+    }
+
+    fn found(
+        key: Option<&[u8]>,
+        payload: &[u8],
+        source: Option<&[u8]>,
+        (time, tombstone): (i64, bool),
+        like: &Kept,
+    ) -> bool {
+        key == like.key.as_deref().map(str::as_bytes)
+            && payload == like.payload
+            && source == like.source.as_deref().map(str::as_bytes)
+            && time == like.time
+            && tombstone == like.tombstone
+    }
+
+    pub fn is(&self, found: &OwnedRecord) -> bool {
+        let mut headers = found.headers();
+        let source = headers.find(|(name, _)| *name == "source");
+        Kept::found(
+            found.key(),
+            found.payload(),
+            source.map(|(_, value)| value),
+            (found.timestamp().as_nanos(), found.is_tombstone()),
+            self,
+        )
+    }
+
+    pub fn is_lent(&self, found: &StoredRecord<'_>) -> bool {
+        Kept::found(
+            found.key(),
+            found.payload(),
+            found.header("source"),
+            (found.timestamp().as_nanos(), found.is_tombstone()),
+            self,
+        )
+    }
+}
+
+/// One partition.
+#[derive(Debug, Clone, Default)]
+pub struct Part {
+    /// What must be there.
+    pub sure: Vec<Kept>,
+    /// The batch behind it that may be there, whole, or not.
+    pub doubt: Vec<Kept>,
+}
+
+impl Part {
+    /// Holds what a reopened partition has against what it must have; what was in doubt is
+    /// settled by it.
+    pub fn settle(&mut self, found: &[OwnedRecord]) -> Check {
+        self.compare(found)?;
+        match found.len() - self.sure.len() {
+            0 => self.doubt.clear(),
+            more if more == self.doubt.len() => self.sure.append(&mut self.doubt),
+            more => {
+                let batch = self.doubt.len();
+                return Err(format!("{more} of a batch of {batch} are there"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every record is the one that was appended in its place, and none is missing.
+    pub fn compare(&self, found: &[OwnedRecord]) -> Check {
+        let all = self.sure.iter().chain(&self.doubt);
+        for (n, (kept, found)) in all.zip(found).enumerate() {
+            if found.offset() != n as u64 {
+                return Err(format!("offset {} in place {n}", found.offset()));
+            }
+            if !kept.is(found) {
+                return Err(format!("record {n} is not what was appended"));
+            }
+        }
+        let (sure, most) = (self.sure.len(), self.sure.len() + self.doubt.len());
+        if !(sure..=most).contains(&found.len()) {
+            let found = found.len();
+            return Err(format!("{found} records, not {sure} to {most}"));
+        }
+        Ok(())
+    }
+
+    /// The first record at or after a time.
+    pub fn find(&self, time: i64) -> u64 {
+        let at = self.sure.iter().position(|kept| kept.time >= time);
+        at.unwrap_or(self.sure.len()) as u64
+    }
+}
+
+/// Whether something is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum There {
+    /// It is.
+    Yes,
+    /// Its making, or its removal, is in doubt.
+    Perhaps,
+}
+
+/// A subscription.
+#[derive(Debug, Clone)]
+pub struct Sub {
+    pub there: There,
+    pub committed: Vec<u64>,
+    /// The checkpoints whose commit is in doubt.
+    pub doubt: Option<Vec<u64>>,
+    pub paused: bool,
+    pub paused_doubt: Option<bool>,
+}
+
+impl Sub {
+    /// Holds a reopened subscription against the model.
+    pub fn settle(&mut self, committed: &[u64], paused: bool) -> Check {
+        let doubted = self.doubt.take().is_some_and(|doubt| doubt == committed);
+        if self.there == There::Perhaps {
+            self.there = There::Yes;
+        } else if committed != self.committed && !doubted {
+            let kept = &self.committed;
+            return Err(format!("checkpoints {committed:?}, not {kept:?}"));
+        }
+        self.committed = committed.to_vec();
+        let doubted = self.paused_doubt.take() == Some(paused);
+        if paused != self.paused && !doubted {
+            return Err(format!("paused is {paused}"));
+        }
+        self.paused = paused;
+        Ok(())
+    }
+}
+
+/// A topic.
+#[derive(Debug, Clone)]
+pub struct Topic {
+    pub there: There,
+    pub finished: bool,
+    /// Its finishing is in doubt.
+    pub finishing: bool,
+    /// A delete or finish failed half-way: until the reopen anything is refused.
+    pub stuck: bool,
+    pub parts: Vec<Part>,
+    pub subs: BTreeMap<String, Sub>,
+    /// Where the records of a key go.
+    pub homes: BTreeMap<String, u32>,
+}
+
+impl Topic {
+    pub fn new(partitions: u32, there: There) -> Topic {
+        Topic {
+            there,
+            finished: false,
+            finishing: false,
+            stuck: false,
+            parts: vec![Part::default(); partitions as usize],
+            subs: BTreeMap::new(),
+            homes: BTreeMap::new(),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! One seed: a machine, a store on it, the model, and how lives of the machine end.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelog::sys::sim::{Crash, Keep, Sim, SimClock, is_crash};
+use tidelog::sys::{Clock, Storage};
+use tidelog::{Error, Store, StoreOptions};
+
+use crate::dice::Dice;
+use crate::model::{Check, Topic};
+
+/// Where the store lies.
+pub const ROOT: &str = "/store";
+
+/// What the crashes of all seeds left behind.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tally {
+    pub images: u64,
+    pub sectors: u64,
+    pub names: u64,
+    pub rolls: u64,
+    pub second: u64,
+    pub syncs: u64,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Tally) {
+        self.images += other.images;
+        self.sectors += other.sectors;
+        self.names += other.names;
+        self.rolls += other.rolls;
+        self.second += other.second;
+        self.syncs += other.syncs;
+    }
+}
+
+/// One seed on its way.
+pub struct Run<'a> {
+    pub dice: Dice,
+    pub sim: Sim,
+    pub clock: Arc<SimClock>,
+    pub store: Option<Store>,
+    pub topics: BTreeMap<String, Topic>,
+    pub tally: Tally,
+    pub steps: &'a mut Vec<String>,
+    /// Calls may fail: faults are ordered, or something has failed that stays failed.
+    pub troubled: bool,
+    /// A sync has failed in this life.
+    pub sync_failed: bool,
+    /// The last life ended with a close that succeeded.
+    pub closed: bool,
+    /// The last life ended with a crash.
+    pub crashed: bool,
+    /// How many segments each log had when this life began.
+    pub segments: BTreeMap<PathBuf, u32>,
+    /// Records appended so far: each payload is its own.
+    pub serial: u64,
+    loud: bool,
+}
+
+impl<'a> Run<'a> {
+    pub fn new(seed: u64, steps: &'a mut Vec<String>, loud: bool) -> Run<'a> {
+        Run {
+            dice: Dice::new(seed),
+            sim: Sim::new(seed),
+            clock: Arc::new(SimClock::new(seed, 1_700_000_000_000_000_000)),
+            store: None,
+            topics: BTreeMap::new(),
+            tally: Tally::default(),
+            steps,
+            troubled: false,
+            sync_failed: false,
+            closed: false,
+            crashed: false,
+            segments: BTreeMap::new(),
+            serial: 0,
+            loud,
+        }
+    }
+
+    /// Writes down what happens.
+    pub fn say(&mut self, step: String) {
+        if self.loud {
+            println!("  {step}");
+        }
+        self.steps.push(step);
+    }
+
+    pub fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    pub fn options(&self) -> StoreOptions {
+        StoreOptions::new()
+            .storage(Arc::new(self.sim.clone()))
+            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
+            .inline()
+    }
+
+    pub fn open_store(&self) -> Check<Store> {
+        self.store.clone().ok_or_else(|| "no store".to_owned())
+    }
+
+    /// Whether the journal has failed, so that every later fact is refused.
+    pub fn journal_failed(&self) -> bool {
+        let health = self.store.as_ref().map(Store::health);
+        health.is_some_and(|health| health.journal.is_some())
+    }
+
+    /// Writes an error down. Without a cause it is a finding.
+    pub fn error(&mut self, what: &str, error: &Error) -> Check {
+        let stopped = self.sim.has_stopped();
+        self.sync_failed |= !stopped && is_failed_sync(error);
+        self.say(format!("    {what}: {error}"));
+        if stopped || self.troubled {
+            return Ok(());
+        }
+        Err(format!("{what} for no reason: {error}"))
+    }
+
+    /// Ends this life.
+    pub fn crash(&mut self, second: bool) -> Check {
+        let crash = match self.dice.below(4) {
+            0 => Crash::Kill,
+            _ => Crash::Cut(Keep::Chance),
+        };
+        self.sim.crash_after(0);
+        if self.sim.free(Path::new("/")).is_ok() {
+            return Err("the machine goes on".to_owned());
+        }
+        self.store = None;
+        let report = self.sim.crash(crash).map_err(|error| error.to_string())?;
+        self.say(format!("crash: {crash:?} {report:?}"));
+        self.tally.images += 1;
+        self.tally.sectors += u64::from(report.unsynced_sectors > 0);
+        self.tally.names += u64::from(report.unsynced_names > 0);
+        self.tally.second += u64::from(second);
+        self.tally.syncs += u64::from(self.sync_failed);
+        self.sync_failed = false;
+        self.closed = false;
+        self.crashed = true;
+        self.clock.advance(Duration::from_millis(10));
+        Ok(())
+    }
+
+    /// Closes the store, which may fail.
+    pub fn close(&mut self) -> Check {
+        let store = self.open_store()?;
+        self.store = None;
+        self.say("close".to_owned());
+        self.closed = match store.close() {
+            Ok(()) => !self.sim.has_stopped(),
+            Err(error) => {
+                self.error("close", &error)?;
+                false
+            }
+        };
+        if self.sim.has_stopped() {
+            return self.crash(false);
+        }
+        // What failed then is forgotten; orders to fail are not.
+        self.sim.heal();
+        Ok(())
+    }
+}
+
+/// Whether a sync that failed is at the bottom of an error.
+fn is_failed_sync(error: &Error) -> bool {
+    match error {
+        Error::InDoubt { cause, .. }
+        | Error::Failed { cause, .. }
+        | Error::StoreFailed { cause } => is_failed_sync(cause),
+        Error::Io { op, source, .. } => *op == "sync" && !is_crash(source),
+        _ => false,
+    }
+}
