@@ -1,4 +1,59 @@
-//! An embedded, durable stream log.
+//! An embedded, durable stream log: topics, partitions, offsets, named subscriptions and replay in
+//! a directory, with no broker.
+//!
+//! ```text
+//!  append ──copy──▶ ┌──────── topics/quakes/000000-17/ ───────┐
+//!                   │ 00000000.seg   00000001.seg   00000002  │ ──lend──▶ cursors, followers,
+//!  publish written ▶│ ███ sealed ███ ████████▒▒░░░░ spare     │           subscriptions
+//!                   └──────────────────────┬─┬────────────────┘
+//!  one sync for all who wait ──────────────┘ └─ written: in memory, not yet safe
+//!             durable: what readers see
+//! ```
+//!
+//! # Example
+//!
+//! ```
+//! use tidelog::{Record, Store};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let dir = tempfile::tempdir()?;
+//! # let data = dir.path().join("data");
+//! let store = Store::open(data)?;
+//! let quakes = store.topic("quakes")?;                 // opened, or created with defaults
+//!
+//! let at = quakes.append(Record::new("M 4.6 Volcano, Hawaii").key("hv"))?;
+//! println!("{at} is on disk");                         // quakes/0@0
+//!
+//! let mut archive = quakes.subscribe("archive")?;      // named, durable
+//! while let Some(record) = archive.next()? {           // borrows from the mapping
+//!     println!("{} {}", record.position(), record.text()?);
+//!     archive.commit()?;                               // everything returned so far
+//! }
+//! # drop(archive);
+//! store.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What may be relied on
+//!
+//! * **Acknowledged is durable.** When [`Topic::append`] returns, the record survives a process
+//!   kill, a kernel panic and a power cut. So does a commit, a topic made, finished or deleted.
+//! * **A batch is whole** after any crash, or not there at all.
+//! * **Ordered.** Offsets in a partition are 0, 1, 2, ...; records of one key stay in one partition.
+//! * **Readers see durable data**, and take no lock.
+//! * **Reopening is flat**: after a crash a bounded part of the tail is read, after a clean close
+//!   no record at all.
+//! * **Errors are values** with coordinates: see [`Error`].
+//! * **At least once**: a subscription gets a record again if the crash came before its commit.
+//!
+//! A store has one writing process at a time; subscriptions are independent readers and never
+//! compete for records; partitions cannot be added to a topic; remote file systems are refused.
+//!
+//! # Features
+//!
+//! `sim`: the simulated disk ([`sys::sim`]) on which the crash tests of this crate run, for those
+//! of programs that embed it.
 
 mod error;
 mod flush;
@@ -15,6 +70,23 @@ mod store;
 mod sync;
 pub mod sys;
 
-pub use error::{Error, Field, Flaw, Part, Result};
+// Opening and shaping.
 pub use options::{MAX_PARTITIONS, MAX_RECORD_BYTES, StoreOptions, TopicOptions};
-pub use store::*;
+pub use store::{Health, Store, TopicInfo};
+
+// Appending.
+pub use store::{Header, IntoBytes, Position, Positions, Record, Timestamp};
+pub use store::{Partition, Topic};
+
+// Reading.
+pub use store::{Cursor, Follow, OwnedRecord, Records, Start, Stopper, StoredRecord};
+pub use store::{Lag, Subscription, SubscriptionBuilder};
+
+// What can go wrong, and looking after it.
+pub use error::{Error, Field, Flaw, Part, Result};
+pub use store::{LogReport, VerifyReport, verify};
+
+/// Keeps the code on the front page compiling.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

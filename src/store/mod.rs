@@ -19,7 +19,7 @@ mod topic;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
 pub use read::{Cursor, Records, Start};
-pub use record::{IntoBytes, Position, Positions, Record, Timestamp};
+pub use record::{Header, IntoBytes, Position, Positions, Record, Timestamp};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use subscription::{Lag, Subscription, SubscriptionBuilder};
