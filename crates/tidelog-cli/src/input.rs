@@ -56,7 +56,7 @@ impl Input {
             Ok(opened) => opened,
             Err(source) => return Err(Failure::Input { name, source }),
         };
-        let size = metadata.is_file().then(|| metadata.len());
+        let size = metadata.is_file().then_some(metadata.len());
         Ok(Input::new(name, size, Box::new(file)))
     }
 

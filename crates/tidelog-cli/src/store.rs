@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tidelog::{Store, StoreOptions};
 
+use crate::exit::Exit;
 use crate::failure::Result;
 
 /// Opens a store that must be there, hands it over, and closes it.
@@ -19,11 +20,15 @@ pub(crate) fn with_any<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -
     with(Store::open(path)?, work)
 }
 
-/// What went wrong first is what is told.
+/// What went wrong first is what is told; that nobody reads any more counts as nothing.
 fn with<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     let done = work(&store);
     let closed = store.close();
-    let done = done?;
-    closed?;
-    Ok(done)
+    match done {
+        Err(failure) if failure.exit() != Exit::Success => Err(failure),
+        done => {
+            closed?;
+            done
+        }
+    }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use serde_json::json;
-use tidelog::{Error, Part, Record, Store, Topic};
+use serde::Serialize;
+use tidelog::{Error, Part, Positions, Record, Store, Topic};
 
 use crate::cli::Common;
 use crate::exit::Exit;
@@ -74,12 +74,12 @@ impl Append {
         let inputs = self.inputs()?;
         with_any(&self.common.store, |store| {
             let topic = self.topic(store)?;
-            let mut out = Out::new();
+            let mut acks = Acks(self.common.json.then(Out::new));
             let bar = progress::bytes(total(&inputs));
             let mut records = 0;
             let mut done = Ok(());
             for mut input in inputs {
-                done = self.append_all(&topic, &mut input, &mut out, &bar);
+                done = self.append_all(&topic, &mut input, &mut acks, &bar);
                 records += input.appended();
                 if done.is_err() {
                     break;
@@ -88,7 +88,6 @@ impl Append {
             let shown = !bar.is_hidden();
             bar.finish_and_clear();
             done?;
-            out.flush()?;
             if shown {
                 let records = count(records, "record", "records");
                 writeln!(io::stderr(), "{records} appended to {}", topic.name()).ok();
@@ -131,7 +130,7 @@ impl Append {
         &self,
         topic: &Topic,
         input: &mut Input,
-        out: &mut Out,
+        acks: &mut Acks,
         bar: &ProgressBar,
     ) -> Result<()> {
         let most = topic.max_record_bytes();
@@ -143,7 +142,7 @@ impl Append {
                 Batch::End => return Ok(()),
             };
             let bytes = batch.iter().map(|line| line.len() as u64 + 1).sum();
-            self.append_batch(topic, input, &batch, out)?;
+            self.append_batch(topic, input, &batch, acks)?;
             bar.inc(bytes);
             bar.set_message(count(input.appended(), "record", "records"));
             if let Some(size) = too_long {
@@ -160,7 +159,7 @@ impl Append {
         topic: &Topic,
         input: &mut Input,
         lines: &[Vec<u8>],
-        out: &mut Out,
+        acks: &mut Acks,
     ) -> Result<()> {
         if lines.is_empty() {
             return Ok(());
@@ -169,23 +168,13 @@ impl Append {
             Ok(positions) => positions,
             Err(Error::TooLarge { .. }) if lines.len() > 1 => {
                 let (first, second) = lines.split_at(lines.len() / 2);
-                self.append_batch(topic, input, first, out)?;
-                return self.append_batch(topic, input, second, out);
+                self.append_batch(topic, input, first, acks)?;
+                return self.append_batch(topic, input, second, acks);
             }
             Err(error) => return Err(input.failed(error)),
         };
         input.note_appended(lines.len() as u64);
-        if self.common.json {
-            for position in positions.iter() {
-                out.json(&json!({
-                    "topic": position.topic(),
-                    "partition": position.partition(),
-                    "offset": position.offset(),
-                }))?;
-            }
-            out.flush()?;
-        }
-        Ok(())
+        acks.print(&positions)
     }
 
     fn record<'a>(&'a self, line: &'a [u8]) -> Record<'a> {
@@ -209,6 +198,44 @@ impl Append {
         let key = self.key.as_ref().map_or(0, String::len);
         (line + key + headers + 128) as u64
     }
+}
+
+/// Where it is told what has become durable, if it is.
+struct Acks(Option<Out>);
+
+#[derive(Debug, Serialize)]
+struct AckJson<'a> {
+    topic: &'a str,
+    partition: u32,
+    offset: u64,
+}
+
+impl Acks {
+    /// Tells of a batch. A reader that has seen enough is no reason to append less: it is told no
+    /// more, and the rest is appended.
+    fn print(&mut self, positions: &Positions) -> Result<()> {
+        let Some(out) = &mut self.0 else {
+            return Ok(());
+        };
+        match print(out, positions) {
+            Err(failure) if failure.exit() == Exit::Success => {
+                self.0 = None;
+                Ok(())
+            }
+            printed => printed,
+        }
+    }
+}
+
+fn print(out: &mut Out, positions: &Positions) -> Result<()> {
+    for position in positions.iter() {
+        out.json(&AckJson {
+            topic: position.topic(),
+            partition: position.partition(),
+            offset: position.offset(),
+        })?;
+    }
+    out.flush()
 }
 
 /// How many bytes will come, where all inputs tell.

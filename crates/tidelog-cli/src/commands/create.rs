@@ -1,7 +1,7 @@
 //! `tidelog create`: makes a topic.
 
 use clap::Args;
-use serde_json::json;
+use serde::Serialize;
 use tidelog::TopicOptions;
 
 use crate::cli::Common;
@@ -58,17 +58,24 @@ Examples:
   tidelog create quakes --partitions 4 --content-type application/json
   tidelog create audit --max-record 1MiB --max-total 20GB";
 
+#[derive(Debug, Serialize)]
+struct TopicJson<'a> {
+    topic: &'a str,
+    partitions: u32,
+    content_type: &'a str,
+}
+
 impl Create {
     pub(crate) fn run(&self) -> Result<Exit> {
         with_any(&self.common.store, |store| {
             let topic = store.create_topic(&self.topic, self.options())?;
             let mut out = Out::new();
             if self.common.json {
-                out.json(&json!({
-                    "topic": topic.name(),
-                    "partitions": topic.partitions(),
-                    "content_type": topic.content_type(),
-                }))?;
+                out.json(&TopicJson {
+                    topic: topic.name(),
+                    partitions: topic.partitions(),
+                    content_type: topic.content_type(),
+                })?;
             } else {
                 let partitions = count(u64::from(topic.partitions()), "partition", "partitions");
                 let name = topic.name();
