@@ -55,22 +55,28 @@ fn a_demo_that_is_killed_again_and_again_ends_with_all_events_once() {
     place.ok(&["verify", "--store", "tidelog-demo"]);
 }
 
-/// It is killed early in the week: the next run says how much is there, and where it goes on.
+/// It is killed early in the week: the next run says how much is there, and where it goes on. On a
+/// busy machine the kill may come when all is appended; then it is staged anew.
 #[test]
 fn a_demo_that_was_killed_says_where_it_goes_on() {
-    let place = Place::new();
-    assert!(kill_at_event(&place, 3));
-    let text = place.ok(&["demo"]).text().to_owned();
-    assert!(
-        text.contains("a store whose last owner was killed"),
-        "{text}"
-    );
-    assert!(text.contains("are there already: goes on at 0@"), "{text}");
-    assert!(
-        text.contains("check      1,707 events, none twice"),
-        "{text}"
-    );
-    assert_whole(&place);
+    for _ in 0..20 {
+        let place = Place::new();
+        let killed = kill_at_event(&place, 3);
+        let text = place.ok(&["demo"]).text().to_owned();
+        assert!(
+            text.contains("check      1,707 events, none twice"),
+            "{text}"
+        );
+        assert_whole(&place);
+        if killed && text.contains("are there already: goes on at 0@") {
+            assert!(
+                text.contains("a store whose last owner was killed"),
+                "{text}"
+            );
+            return;
+        }
+    }
+    panic!("it was never killed in the middle");
 }
 
 /// It is killed as soon as it has told of a step, whichever step that is.
