@@ -53,6 +53,13 @@ pub enum Error {
     #[error("the store is closed")]
     Closed,
 
+    /// There is no store in the folder, or no such folder.
+    #[error("there is no store in {}", path.display())]
+    NoStore {
+        /// The folder.
+        path: PathBuf,
+    },
+
     /// A name that no topic or subscription can have.
     #[error("{name:?} is not a name: {reason}")]
     InvalidName {

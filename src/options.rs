@@ -29,6 +29,7 @@ pub struct StoreOptions {
     pub(crate) sync_workers: usize,
     pub(crate) inline: bool,
     pub(crate) strict: bool,
+    pub(crate) existing: bool,
 }
 
 impl Default for StoreOptions {
@@ -46,6 +47,7 @@ impl StoreOptions {
             sync_workers: 4,
             inline: false,
             strict: false,
+            existing: false,
         }
     }
 
@@ -71,6 +73,13 @@ impl StoreOptions {
     /// failed beside healthy ones.
     pub fn strict(mut self, strict: bool) -> Self {
         self.strict = strict;
+        self
+    }
+
+    /// Opens a store that is there and never makes one: where there is none, opening fails with
+    /// [`Error::NoStore`] and leaves the folder as it is.
+    pub fn existing(mut self) -> Self {
+        self.existing = true;
         self
     }
 

@@ -88,15 +88,10 @@ impl VerifyReport {
 ///
 /// # Errors
 ///
-/// [`Error::Mismatch`] if there is no store; what is damaged is not an error but in the report.
+/// [`Error::NoStore`] if there is none; what is damaged is not an error but in the report.
 pub fn verify(path: impl AsRef<Path>, options: &crate::StoreOptions) -> Result<VerifyReport> {
     let (root, storage) = (path.as_ref(), &options.storage);
-    let Some(id) = super::open::known_id(storage, root)? else {
-        return Err(Error::Mismatch {
-            path: root.to_owned(),
-            reason: "there is no store".to_owned(),
-        });
-    };
+    let id = super::open::existing_id(storage, root)?;
     let read = journal::peek(&journal::site(storage, root, id))?;
     let mut topics: Vec<_> = read.fold.topics().collect();
     topics.sort_by(|one, other| one.name.cmp(&other.name));

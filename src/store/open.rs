@@ -24,6 +24,9 @@ const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
 pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     options.check()?;
     let storage = Arc::clone(&options.storage);
+    if options.existing {
+        existing_id(&storage, root)?;
+    }
     make_root(storage.as_ref(), root)?;
     let lock = lock(storage.as_ref(), root)?;
     refuse_foreign(storage.as_ref(), root)?;
@@ -148,7 +151,7 @@ fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
 }
 
 /// The store's id, which every segment of its journal carries; `None` if there is none yet.
-pub(super) fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>> {
+fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>> {
     let dir = root.join("journal");
     for entry in names(storage.as_ref(), &dir)? {
         if number_of(&entry).is_none() {
@@ -165,8 +168,8 @@ pub(super) fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option
     Ok(None)
 }
 
-/// The id of the store, or one for a new store.
-fn store_id(storage: &Arc<dyn Storage>, root: &Path, options: &StoreOptions) -> Result<[u8; 16]> {
+/// The id of the store that is there, or [`Error::NoStore`].
+pub(super) fn existing_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<[u8; 16]> {
     if let Some(id) = known_id(storage, root)? {
         return Ok(id);
     }
@@ -176,6 +179,17 @@ fn store_id(storage: &Arc<dyn Storage>, root: &Path, options: &StoreOptions) -> 
             path: root.join("journal"),
             reason: "there are topics, and the journal that knows them is gone".to_owned(),
         });
+    }
+    Err(Error::NoStore {
+        path: root.to_owned(),
+    })
+}
+
+/// The id of the store, or one for a new store.
+fn store_id(storage: &Arc<dyn Storage>, root: &Path, options: &StoreOptions) -> Result<[u8; 16]> {
+    match existing_id(storage, root) {
+        Err(Error::NoStore { .. }) => {}
+        found => return found,
     }
     let (high, low) = (options.clock.random(), options.clock.random());
     Ok((u128::from(high) << 64 | u128::from(low)).to_be_bytes())

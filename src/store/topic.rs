@@ -8,7 +8,7 @@ use super::catalog;
 use super::follow::Follow;
 use super::inner::TopicInner;
 use super::read::{Cursor, Records, Start};
-use super::record::{Position, Positions, Record};
+use super::record::{IntoBytes, Position, Positions, Record};
 use super::routing::partition_of;
 use super::store::Store;
 use super::subscription::{Subscription, SubscriptionBuilder};
@@ -99,6 +99,11 @@ impl Topic {
             topic: self.clone(),
             number,
         })
+    }
+
+    /// The number of the partition that records of a key go to: the same as in Kafka.
+    pub fn partition_of<'a>(&self, key: impl IntoBytes<'a>) -> u32 {
+        partition_of(&key.into_bytes(), self.partitions())
     }
 
     /// Appends a record and returns once it is durable.

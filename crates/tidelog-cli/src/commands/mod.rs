@@ -1,0 +1,26 @@
+//! One file for each command.
+
+pub(crate) mod append;
+pub(crate) mod create;
+pub(crate) mod demo;
+pub(crate) mod read;
+pub(crate) mod tail;
+pub(crate) mod topics;
+pub(crate) mod verify;
+
+use crate::cli::Command;
+use crate::exit::Exit;
+use crate::failure::Result;
+
+/// Runs the command that was asked for.
+pub(crate) fn run(command: &Command) -> Result<Exit> {
+    match command {
+        Command::Demo(demo) => demo.run(),
+        Command::Create(create) => create.run(),
+        Command::Append(append) => append.run(),
+        Command::Read(read) => read.run(),
+        Command::Tail(tail) => tail.run(),
+        Command::Topics(topics) => topics.run(),
+        Command::Verify(verify) => verify.run(),
+    }
+}

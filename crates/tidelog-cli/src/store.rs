@@ -1,0 +1,34 @@
+//! Opening a store for a command, and closing it whatever the command came to.
+
+use std::path::Path;
+
+use tidelog::{Store, StoreOptions};
+
+use crate::exit::Exit;
+use crate::failure::Result;
+
+/// Opens a store that must be there, hands it over, and closes it.
+pub(crate) fn with_existing<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    with(
+        Store::open_with(path, StoreOptions::new().existing())?,
+        work,
+    )
+}
+
+/// Opens a store, making it where there is none, hands it over, and closes it.
+pub(crate) fn with_any<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    with(Store::open(path)?, work)
+}
+
+/// What went wrong first is what is told; that nobody reads any more counts as nothing.
+fn with<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    let done = work(&store);
+    let closed = store.close();
+    match done {
+        Err(failure) if failure.exit() != Exit::Success => Err(failure),
+        done => {
+            closed?;
+            done
+        }
+    }
+}
