@@ -127,7 +127,11 @@ impl Journal {
         }
         let end = self.write(events)?;
         self.wait(end)?;
-        self.snapshot_if_due()
+        if let Err(error) = self.snapshot_if_due() {
+            // The facts stand; the next commit tries again.
+            tracing::warn!(%error, "no snapshot of the journal");
+        }
+        Ok(())
     }
 
     /// States a fact that need not be durable at once: it becomes so with the next commit.

@@ -95,16 +95,19 @@ impl Recovery<'_> {
         let cut = std::mem::take(&mut plan.cut);
         let seal_the_cut = self.setting.same_boot && !cut.is_empty();
         let sealed = plan.sealed || seal_the_cut || stale;
-        let count = plan.walked.len();
-        for (index, walked) in plan.walked.iter_mut().enumerate() {
-            let last = index + 1 == count;
+        // A seal is of the epoch that goes on behind it: nothing behind may be older than it.
+        let later = plan.walked.iter().skip(1);
+        let later = later.map(|walked| Some(walked.header.identity.epoch));
+        let later: Vec<Option<u32>> = later.chain([None]).collect();
+        for (walked, successor) in plan.walked.iter_mut().zip(later) {
+            let last = successor.is_none();
             self.write_back(walked)?;
             if last && !sealed {
                 self.zero(walked, &cut)?;
             }
             self.sync(walked)?;
             if (!last || sealed) && walked.seal() != Some(walked.at) {
-                let seal = walked.mark().seal(self.epoch);
+                let seal = walked.mark().seal(successor.unwrap_or(self.epoch));
                 self.put(walked, Sector::Seal, &seal)?;
                 self.sync(walked)?;
             }

@@ -38,6 +38,8 @@ struct State {
     /// The least length the next one must have.
     wanted: u64,
     failed: Option<Error>,
+    /// The log's folder is there, durably.
+    placed: bool,
 }
 
 impl Shelf {
@@ -51,6 +53,7 @@ impl Shelf {
                 capacity,
                 wanted: 0,
                 failed: None,
+                placed: false,
             }),
             attempts: Watermark::new(0),
         }
@@ -122,21 +125,22 @@ impl Shelf {
     /// Makes the spare, or makes the one there longer: the preparer's duty. `capacity` is what
     /// the log would choose by itself.
     pub(crate) fn prepare(&self, site: &Site, capacity: u64) {
-        let (spare, number, wanted) = {
+        let (spare, number, wanted, placed) = {
             let mut state = self.state();
-            (state.spare.take(), state.number, state.wanted)
+            (state.spare.take(), state.number, state.wanted, state.placed)
         };
         let capacity = capacity.max(wanted);
         let (spare, made) = match spare {
             Some(spare) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
             Some(spare) => grow(site, spare, capacity),
-            None => match make(site, number, capacity) {
+            None => match place(site, placed).and_then(|()| make(site, number, capacity)) {
                 Ok(spare) => (Some(spare), Ok(())),
                 Err(error) => (None, Err(error)),
             },
         };
         {
             let mut state = self.state();
+            state.placed |= spare.is_some();
             if let Some(spare) = &spare {
                 state.capacity = Some(spare.layout.capacity);
             }
@@ -150,8 +154,15 @@ impl Shelf {
     }
 }
 
+/// Sees to the log's folder, unless that was done.
+fn place(site: &Site, placed: bool) -> Result<()> {
+    if placed {
+        return Ok(());
+    }
+    ensure_dir(site, &site.dir)
+}
+
 fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
-    ensure_dir(site, &site.dir)?;
     let path = site.segment(number);
     let layout = layout(&path, capacity)?;
     let created = site.storage.create(&path, layout.capacity);
@@ -216,20 +227,23 @@ fn full(site: &Site, op: &'static str, path: &Path, needed: u64, error: io::Erro
     }
 }
 
-/// Makes a folder, and those above it, unless they are there; each name is synced.
+/// Makes a folder of the store, and those above it, unless they are there. All of their names are
+/// synced, also of those that were there: who made them may have failed to, or been killed.
 pub(crate) fn ensure_dir(site: &Site, dir: &Path) -> Result<()> {
-    match site.storage.create_dir(dir) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let parent = dir.parent().unwrap_or(dir);
-            ensure_dir(site, parent)?;
-            let made = site.storage.create_dir(dir);
-            made.map_err(|error| Error::io("create", dir, error))?;
+    let root = site.quarantine.parent();
+    let mut below: Vec<&Path> = dir
+        .ancestors()
+        .take_while(|above| Some(*above) != root)
+        .collect();
+    while let Some(dir) = below.pop() {
+        match site.storage.create_dir(dir) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("create", dir, error)),
         }
-        Err(error) => return Err(Error::io("create", dir, error)),
+        let parent = dir.parent().unwrap_or(dir);
+        let synced = site.storage.sync_dir(parent);
+        synced.map_err(|error| Error::io("sync", parent, error))?;
     }
-    let parent = dir.parent().unwrap_or(dir);
-    let synced = site.storage.sync_dir(parent);
-    synced.map_err(|error| Error::io("sync", parent, error))
+    Ok(())
 }

@@ -86,12 +86,16 @@ impl LogCell {
         Ok(Arc::clone(self.log.get_or_init(|| log)))
     }
 
-    /// Tells the journal, once, that the log has held durable records.
-    pub(super) fn note_settled(&self, store: &Inner) -> Result<()> {
+    /// Tells the journal, once, that the log has held durable records. They are durable whether
+    /// or not that can be told now: if not, the next append tells it.
+    pub(super) fn note_settled(&self, store: &Inner) {
         if self.settled.swap(true, Ordering::AcqRel) {
-            return Ok(());
+            return;
         }
-        store.journal.note(Event::Settled { log: self.id })
+        if let Err(error) = store.journal.note(Event::Settled { log: self.id }) {
+            tracing::warn!(log = self.id, %error, "that it holds records is not told yet");
+            self.settled.store(false, Ordering::Release);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -99,28 +99,45 @@ fn lived_in(fold: &Fold, boot: Option<[u8; 16]>) -> bool {
     }
 }
 
+/// Makes the store's folder, and those above it. Until there is a journal in it, all of these
+/// names are synced: a killed owner may have left them unsynced.
 fn make_root(storage: &dyn Storage, root: &Path) -> Result<()> {
-    match storage.list(root) {
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(Error::io("list", root, error)),
+    if names(storage, root)?.iter().any(|name| name == "journal") {
+        return Ok(());
     }
-    let parent = root
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
-    match storage.create_dir(root) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound && parent != Path::new(".") => {
-            make_root(storage, &parent)?;
-            let made = storage.create_dir(root);
-            made.map_err(|error| Error::io("create", root, error))?;
+    make_dirs(storage, root)?;
+    let parent = match root.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let synced = storage.sync_dir(parent);
+    synced.map_err(|error| Error::io("sync", parent, error))?;
+    for above in parent.ancestors().skip(1) {
+        // Those further up may be somebody else's, whom nobody but he can open.
+        if let Err(error) = storage.sync_dir(above) {
+            tracing::debug!(folder = %above.display(), %error, "not synced");
         }
-        Err(error) => return Err(Error::io("create", root, error)),
     }
-    let synced = storage.sync_dir(&parent);
-    synced.map_err(|error| Error::io("sync", &parent, error))
+    Ok(())
+}
+
+fn make_dirs(storage: &dyn Storage, dir: &Path) -> Result<()> {
+    let made = storage.create_dir(dir);
+    let made = match (made, dir.parent()) {
+        (Err(error), Some(parent))
+            if error.kind() == io::ErrorKind::NotFound && !parent.as_os_str().is_empty() =>
+        {
+            make_dirs(storage, parent)?;
+            storage.create_dir(dir)
+        }
+        (made, _) => made,
+    };
+    match made {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::io("create", dir, error))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {

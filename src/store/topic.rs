@@ -175,7 +175,7 @@ impl Topic {
                 writable.timestamp = record.timestamp.map_or(now, |time| time.as_nanos());
             }
         })?;
-        self.inner.logs[partition as usize].note_settled(store)?;
+        self.inner.logs[partition as usize].note_settled(store);
         Ok(offsets)
     }
 

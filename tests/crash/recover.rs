@@ -13,7 +13,7 @@ impl Run<'_> {
     /// Opens the store, through second and third crashes and faults, until everything was seen.
     pub fn reopen(&mut self) -> Check {
         for attempt in 0.. {
-            self.sim.heal();
+            self.calm();
             self.troubled = attempt < 3 && self.arm_recovery();
             if !self.troubled {
                 self.sim.set_capacity(None);
@@ -21,8 +21,7 @@ impl Run<'_> {
             let before = self.verify_before()?;
             if self.open_once()? {
                 self.troubled = false;
-                self.sim.heal();
-                self.sim.crash_after(u64::MAX);
+                self.calm();
                 self.sim.set_capacity(None);
                 return self.verify_after(before);
             }
@@ -36,6 +35,12 @@ impl Run<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes back whatever was ordered to go wrong.
+    fn calm(&self) {
+        self.sim.heal();
+        self.sim.crash_after(u64::MAX);
     }
 
     /// Sometimes recovery is disturbed.
