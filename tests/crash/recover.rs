@@ -77,6 +77,7 @@ impl Run<'_> {
         self.sim.set_backend(backend);
         self.clock.advance(Duration::from_millis(3));
         self.say(format!("open, {backend:?}"));
+        let closed = std::mem::take(&mut self.closed);
         let store = match Store::open_with(ROOT, self.options()) {
             Ok(store) => store,
             Err(error) => {
@@ -85,7 +86,6 @@ impl Run<'_> {
             }
         };
         self.store = Some(store.clone());
-        let closed = std::mem::take(&mut self.closed);
         if closed && !store.health().was_closed {
             return Err("it was closed, and does not know".to_owned());
         }
