@@ -35,6 +35,8 @@ pub(crate) struct Active {
     pub(crate) segment: Arc<Segment>,
     records: Writer,
     index: index::Writer,
+    /// A header that says that the segment ends here may have been written.
+    ended: bool,
 }
 
 /// How a segment that takes over is signed.
@@ -90,11 +92,12 @@ impl Active {
             segment: Arc::new(segment),
             records: writer,
             index: index::Writer::new(index.0, pace),
+            ended: false,
         })
     }
 
     pub(crate) fn fits(&self, room: Room) -> bool {
-        self.records.fits(room)
+        !self.ended && self.records.fits(room)
     }
 
     pub(crate) fn place(&self) -> u64 {
@@ -109,7 +112,7 @@ impl Appender {
     }
 
     /// Lets a spare take over: one header sector names the base, the end of the predecessor, the
-    /// epoch and a nonce. After an error nothing has changed.
+    /// epoch and a nonce. After an error the spare can be tried again, and nothing else.
     pub(crate) fn roll(
         &mut self,
         site: &Site,
@@ -141,8 +144,13 @@ impl Appender {
         let file = Arc::clone(&spare.file);
         let mark = Mark::empty(spare.layout.records_at, self.mark.next);
         let active = Active::resume(site, Arc::clone(&file), identity, signature.backend, mark)?;
-        file.write_at(&sector, 0)
-            .map_err(|error| Error::io("write", &path, error))?;
+        if let Err(error) = file.write_at(&sector, 0) {
+            // The header may be there all the same: nothing may go behind the end it names.
+            if let Some(active) = &mut self.active {
+                active.ended = true;
+            }
+            return Err(Error::io("write", &path, error));
+        }
         if let Some(before) = &self.active {
             before.segment.set_end(self.mark.end());
         }

@@ -33,9 +33,14 @@ impl Log {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Syncs every segment with bytes that are not durable, oldest first.
+    /// Syncs every segment with bytes that are not durable, oldest first. One that ended without
+    /// a record, since its first write failed, is a link of the chain all the same.
     fn sync(&self, entry: &Entry, durable: u64) -> Result<()> {
-        let unsafe_still = |open: &&Open| open.done.is_none_or(|done| done.next > durable);
+        let unsafe_still = |open: &&Open| {
+            let empty = |done: Mark| done.next == open.segment.base();
+            open.done
+                .is_none_or(|done| done.next > durable || empty(done))
+        };
         for open in entry.open.iter().filter(unsafe_still) {
             let synced = open.segment.file.sync();
             synced.map_err(|error| self.site.io("sync", open.segment.number(), error))?;

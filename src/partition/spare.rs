@@ -86,14 +86,23 @@ impl Shelf {
         self.state().capacity
     }
 
-    /// Removes the spare, which nobody will take over any more.
+    /// Removes the spare, which nobody will take over any more, durably: a header may have been
+    /// written to it in vain.
     pub(crate) fn clear(&self, site: &Site) -> Result<()> {
-        let Some(spare) = self.state().spare.take() else {
-            return Ok(());
+        let (spare, placed) = {
+            let mut state = self.state();
+            (state.spare.take(), state.placed)
         };
-        let path = site.segment(spare.number);
-        let removed = site.storage.remove_file(&path);
-        removed.map_err(|error| Error::io("remove", &path, error))
+        if let Some(spare) = spare {
+            let path = site.segment(spare.number);
+            let removed = site.storage.remove_file(&path);
+            removed.map_err(|error| Error::io("remove", &path, error))?;
+        }
+        if !placed {
+            return Ok(());
+        }
+        let synced = site.storage.sync_dir(&site.dir);
+        synced.map_err(|error| Error::io("sync", &site.dir, error))
     }
 
     /// Whether a spare is there, of whatever size.
