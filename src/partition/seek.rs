@@ -82,33 +82,32 @@ impl Log {
     }
 }
 
-/// The place of an offset in a segment, or of the damage that hides it.
+/// The place of an offset in a segment, or of the damage that hides it. An index entry counts only
+/// if a sound frame lies there; the segment's start is a place in any case, be the frame there
+/// damaged or not.
 fn place_of(segment: &Segment, offset: u64) -> u64 {
     let delta = offset.saturating_sub(segment.base());
     let hint = before_offset(&segment.entries(), delta);
-    let start = segment.start();
-    hint.and_then(|place| walk_to(segment, place, offset))
-        .or_else(|| walk_to(segment, start, offset))
-        .unwrap_or(start)
+    let leads_there = |place: &u64| match segment.frame_at(*place) {
+        Ok(Some(frame)) => u64::from(frame.delta()) <= delta,
+        _ => false,
+    };
+    walk_to(segment, hint.filter(leads_there).unwrap_or_else(|| segment.start()), offset)
 }
 
-/// Walks to an offset; `None` if the walk begins at no frame, or behind the offset.
-fn walk_to(segment: &Segment, mut place: u64, offset: u64) -> Option<u64> {
-    let first = segment.frame_at(place).ok()??;
-    if segment.base() + u64::from(first.delta()) > offset {
-        return None;
-    }
+/// Walks to an offset, which does not lie before `place`.
+fn walk_to(segment: &Segment, mut place: u64, offset: u64) -> u64 {
     loop {
         match segment.frame_at(place) {
             Ok(Some(frame)) if segment.base() + u64::from(frame.delta()) < offset => {
                 place += frame.padded_len() as u64;
             }
             // The end, or the frame itself.
-            Ok(_) => return Some(place),
+            Ok(_) => return place,
             // Damage: the offset lies behind it, or in it.
             Err(_) => match segment.resume(place, 0, offset + 1) {
                 Some((behind, _)) => place = behind,
-                None => return Some(place),
+                None => return place,
             },
         }
     }

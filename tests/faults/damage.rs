@@ -1,0 +1,212 @@
+//! Bytes that rot in the middle of a log, and lengths that lead nowhere.
+
+use std::fs;
+
+use tidelog::sys::Backend;
+use tidelog::{Error, Record, Start};
+
+use crate::kit::{
+    BACKENDS, ENDS, End, Place, damaged, end, fill, fingerprint, one, options, payload, scan,
+    segments_of,
+};
+use crate::life;
+use crate::segment::Segment;
+
+const RECORDS: u64 = 10_000;
+
+/// D03. One flipped bit in old data was taken for the end of the log, and everything behind it was
+/// gone. So flip one, in sealed segments and in the active one, at their edges and in the middle.
+#[test]
+fn one_flipped_bit_in_old_data_costs_one_record() {
+    for backend in BACKENDS {
+        for how in ENDS {
+            let place = Place::new();
+            let store = place.open(backend);
+            store.create_topic("t", segments_of(300 << 10)).unwrap();
+            fill(&one(&store, "t"), 0..RECORDS, 100);
+            let place = end(place, store, how);
+            let segments = place.segments("t");
+            assert_eq!(segments.len(), 5);
+            let second = Segment::read(&segments[1]);
+            let edges = [second.base() - 1, second.base(), second.base() + 1];
+            for (nth, offset) in [0, 3000, 9000].into_iter().chain(edges).enumerate() {
+                let image = place.killed();
+                flip_one_bit(&image, backend, offset, nth % 8);
+            }
+        }
+    }
+}
+
+fn flip_one_bit(image: &Place, backend: Backend, offset: u64, bit: usize) {
+    let segments = image.segments("t");
+    let holds = |path: &&std::path::PathBuf| Segment::read(path).base() <= offset;
+    let path = segments.iter().rev().find(holds).unwrap();
+    let mut segment = Segment::read(path);
+    let frame = segment.frame(offset);
+    segment.bytes[frame.place + 32 + 12 * bit] ^= 1 << bit;
+    segment.write();
+    let sealed: Vec<Vec<u8>> = segments[..4]
+        .iter()
+        .map(|path| fs::read(path).unwrap())
+        .collect();
+
+    let before = fingerprint(&image.root);
+    let report = tidelog::verify(&image.root, &options(backend)).unwrap();
+    assert_eq!(fingerprint(&image.root), before, "looking changes nothing");
+    let [log] = report.logs.as_slice() else {
+        panic!("{report:?}")
+    };
+    assert_eq!(
+        (log.end, log.records, log.damage.len()),
+        (RECORDS, RECORDS - 1, 1)
+    );
+    assert!(matches!(&log.damage[0], Error::Corrupt { offset: at, .. } if *at == offset));
+
+    let store = image.open(backend);
+    let partition = one(&store, "t");
+    assert_eq!(partition.end().unwrap(), RECORDS);
+    let read = scan(&partition);
+    assert_eq!(damaged(&read), [(offset, offset + 1)]);
+    let Err(Error::Corrupt { file, place, .. }) = &read[offset as usize] else {
+        panic!("{:?}", read[offset as usize]);
+    };
+    assert_eq!((file, *place), (path, frame.place as u64));
+    for (number, record) in (0..).zip(&read).filter(|(number, _)| *number != offset) {
+        let record = record.as_ref().unwrap();
+        assert_eq!(
+            (record.offset(), record.payload()),
+            (number, &payload(number, 100)[..])
+        );
+    }
+    // Point reads beside it do not notice.
+    for near in offset.saturating_sub(1)..=offset + 1 {
+        let read: Vec<_> = partition.read(near..near + 1).unwrap().collect();
+        assert_eq!(
+            (read.len(), read[0].is_err()),
+            (1, near == offset),
+            "{near}"
+        );
+    }
+    let at = partition
+        .append(Record::new(payload(RECORDS, 100)))
+        .unwrap();
+    assert_eq!(at.offset(), RECORDS);
+
+    // A follower that waits is told once, and goes on.
+    let topic = store.existing_topic("t").unwrap();
+    let mut follow = topic.follow(Start::Earliest).unwrap();
+    topic.finish().unwrap();
+    let (mut good, mut bad) = (0, 0);
+    loop {
+        match follow.next() {
+            Ok(Some(_)) => good += 1,
+            Ok(None) => break,
+            Err(Error::Corrupt { .. }) => bad += 1,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_eq!((good, bad), (RECORDS, 1));
+    drop((follow, partition, topic));
+    store.close().unwrap();
+    for (path, bytes) in segments[..4].iter().zip(&sealed) {
+        assert!(
+            fs::read(path).unwrap()[4096..] == bytes[4096..],
+            "a sealed segment was changed"
+        );
+    }
+}
+
+/// D21. A length that was believed made a reader run past the end of the file, or allocate all
+/// memory. So make every length of a frame lie, with a checksum that tells and with one that agrees,
+/// in sealed segments and in the active one; in a process of its own, whose memory is watched.
+#[test]
+fn lengths_that_lead_beyond_the_segment_are_damage_and_cost_no_memory() {
+    life::alone(
+        "damage::lengths_that_lead_beyond_the_segment_are_damage_and_cost_no_memory",
+        || {
+            let before = life::peak_memory();
+            for backend in BACKENDS {
+                for how in ENDS {
+                    every_lie(backend, how);
+                }
+            }
+            let grown = life::peak_memory() - before;
+            assert!(grown < 10 << 20, "{grown} bytes of memory");
+        },
+    );
+}
+
+fn every_lie(backend: Backend, how: End) {
+    const COUNT: u64 = 120;
+    let place = Place::new();
+    let store = place.open(backend);
+    store.create_topic("t", segments_of(64 << 10)).unwrap();
+    let partition = one(&store, "t");
+    for number in 0..COUNT {
+        // Every record is acknowledged before the next one is written, which therefore proves it.
+        let record = Record::new(payload(number, 1000))
+            .key("key")
+            .header("name", "value");
+        partition.append(record.event_id("id")).unwrap();
+    }
+    drop(partition);
+    let place = end(place, store, how);
+    let segments = place.segments("t");
+    assert!(segments.len() > 2);
+    let active = Segment::read(segments.last().unwrap()).base();
+    for offset in [0, active - 1, active, COUNT - 2] {
+        for lie in 0..LIES {
+            for fixed in [false, true] {
+                let image = place.killed();
+                tell(&image, offset, lie, fixed);
+                let what = format!("{backend:?} {how:?} {offset} lie {lie} {fixed}");
+                let report = tidelog::verify(&image.root, &options(backend)).unwrap();
+                assert_eq!(
+                    (report.logs[0].end, report.logs[0].damage.len()),
+                    (COUNT, 1),
+                    "{what}"
+                );
+                let store = image.open(backend);
+                let partition = one(&store, "t");
+                assert_eq!(partition.end().unwrap(), COUNT, "{what}");
+                assert_eq!(damaged(&scan(&partition)), [(offset, offset + 1)], "{what}");
+                let at = partition.append(Record::new("next")).unwrap();
+                assert_eq!(at.offset(), COUNT, "{what}");
+                drop(partition);
+                store.close().unwrap();
+            }
+        }
+    }
+}
+
+const LIES: usize = 10;
+
+/// Makes one length of a record's frame lie.
+fn tell(image: &Place, offset: u64, lie: usize, fixed: bool) {
+    let segments = image.segments("t");
+    let holds = |path: &&std::path::PathBuf| Segment::read(path).base() <= offset;
+    let mut segment = Segment::read(segments.iter().rev().find(holds).unwrap());
+    let frame = segment.frame(offset);
+    let left = (segment.bytes.len() - frame.place) as u32;
+    // Behind the fixed part: event id (1 + 2), key (3), then the header's two lengths.
+    let header = frame.place + 32 + 3 + 3;
+    let length = |segment: &mut Segment, value| segment.put_u32(frame.place, value);
+    match lie {
+        0 => length(&mut segment, 0xFFFF_FFFF),
+        1 => length(&mut segment, 0x7FFF_FFFF),
+        2 => length(&mut segment, left + 1),
+        3 => length(&mut segment, 0),
+        4 => length(&mut segment, 31),
+        5 => length(&mut segment, 1 << 30),
+        // The key reaches beyond the record.
+        6 => segment.bytes[frame.place + 28..frame.place + 30].fill(0xFF),
+        // So do the headers, by their number, by a name, by a value.
+        7 => segment.bytes[frame.place + 31] = 0xFF,
+        8 => segment.bytes[header..header + 2].fill(0xFF),
+        _ => segment.bytes[header + 2..header + 6].fill(0xFF),
+    }
+    if fixed {
+        segment.fix(frame.place);
+    }
+    segment.write();
+}

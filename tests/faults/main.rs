@@ -1,0 +1,11 @@
+//! Faults that other durable logs have had, each staged against ours. `docs/testing.md` lists the
+//! rows; every test says which one it stages and what went wrong elsewhere.
+
+mod kit;
+mod life;
+mod segment;
+
+mod cuts;
+mod damage;
+mod stale;
+mod tail;
