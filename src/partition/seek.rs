@@ -92,7 +92,11 @@ fn place_of(segment: &Segment, offset: u64) -> u64 {
         Ok(Some(frame)) => u64::from(frame.delta()) <= delta,
         _ => false,
     };
-    walk_to(segment, hint.filter(leads_there).unwrap_or_else(|| segment.start()), offset)
+    walk_to(
+        segment,
+        hint.filter(leads_there).unwrap_or_else(|| segment.start()),
+        offset,
+    )
 }
 
 /// Walks to an offset, which does not lie before `place`.
