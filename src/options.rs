@@ -20,7 +20,7 @@ pub const MAX_PARTITIONS: u32 = 65_535;
 /// # let path = dir.path().join("data");
 /// let store = Store::open_with(&path, StoreOptions::new().sync_workers(2))?;
 /// # store.close()?;
-/// # Ok::<(), tidelog::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
