@@ -96,6 +96,12 @@ impl Active {
         })
     }
 
+    /// Whether nothing may follow in this segment, since a write to it, or the header of the next
+    /// one, has failed and may be there all the same.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended || self.records.is_broken()
+    }
+
     pub(crate) fn fits(&self, room: Room) -> bool {
         !self.ended && self.records.fits(room)
     }

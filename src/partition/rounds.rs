@@ -4,6 +4,7 @@ use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::appender::Active;
 use super::ledger::{Entry, Open};
 use super::log::Log;
 use super::mark::Mark;
@@ -153,11 +154,21 @@ impl Log {
         let Some(Open { segment, .. }) = entry.open.last() else {
             return Ok(());
         };
-        let mut slots = self.slots();
-        if slots.segment == Some(segment.number()) && slots.place == entry.mark.place {
-            return Ok(());
+        let over = self.lock().active.as_ref().is_some_and(Active::is_over);
+        if over {
+            // A frame whose writing failed may stand behind the end, whole: nobody shall find it.
+            let seal = entry.mark.seal(self.epoch);
+            if !self.put(segment, Sector::Seal, &seal)? {
+                let full = io::ErrorKind::StorageFull.into();
+                return Err(self.site.io("seal", segment.number(), full));
+            }
+        } else {
+            let mut slots = self.slots();
+            if slots.segment == Some(segment.number()) && slots.place == entry.mark.place {
+                return Ok(());
+            }
+            self.write_slot(&mut slots, segment, entry.mark)?;
         }
-        self.write_slot(&mut slots, segment, entry.mark)?;
         let synced = segment.file.sync();
         synced.map_err(|error| self.site.io("sync", segment.number(), error))
     }

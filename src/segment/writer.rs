@@ -71,6 +71,11 @@ impl Writer {
         self.next
     }
 
+    /// Whether a write has failed.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
     /// Whether a batch fits behind what is there. Nothing fits after a failed write.
     pub(crate) fn fits(&self, room: Room) -> bool {
         let free = self.tail.capacity() - self.tail.written_end();

@@ -84,12 +84,13 @@ impl Run<'_> {
             .filter(|_| right)
             .ok_or(format!("it went to partition {number}"))?;
         let end = part.sure.len() as u64;
-        if !part.doubt.is_empty() || offsets != (end..end + kept.len() as u64) {
+        if offsets != (end..end + kept.len() as u64) {
             return Err(format!(
                 "{name}/{number} ends at {end}; it went to {offsets:?}"
             ));
         }
         part.sure.extend(kept);
+        part.doubts.clear();
         Ok(())
     }
 
@@ -103,10 +104,19 @@ impl Run<'_> {
                 let part = topic.parts.get_mut(*partition as usize);
                 let part = part.ok_or("in doubt in a partition that is not there")?;
                 let end = part.sure.len() as u64;
-                if !part.doubt.is_empty() || *offsets != (end..end + kept.len() as u64) {
+                if *offsets != (end..end + kept.len() as u64) {
                     return Err(format!("the end is {end}: {error}"));
                 }
-                part.doubt = kept;
+                part.doubts.push(kept);
+            }
+            // A write that fails may have written all of it.
+            Error::StorageFull { path, .. } | Error::Io { path, .. } => {
+                let folder = path.parent().and_then(|folder| folder.file_name());
+                let number = folder.and_then(|folder| folder.to_str()?.get(..6)?.parse().ok());
+                let part = number.and_then(|number: usize| topic.parts.get_mut(number));
+                if let Some(part) = part {
+                    part.doubts.push(kept);
+                }
             }
             _ => {}
         }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use tidelog::TopicOptions;
 use tidelog::sys::sim::{Call, Fault, When};
-use tidelog::{Error, TopicOptions};
 
 use crate::model::{Check, Kept, There, Topic};
-use crate::run::Run;
+use crate::run::{Run, in_doubt};
 
 const TOPICS: [&str; 4] = ["tides", "quakes", "winds", "stars"];
 
@@ -136,7 +136,7 @@ impl Run<'_> {
             Ok(_) => There::Yes,
             Err(error) => {
                 self.error("create", &error)?;
-                if failed || !matches!(error, Error::StoreFailed { .. }) {
+                if failed || !in_doubt(&error) {
                     return Ok(());
                 }
                 self.troubled = true;
@@ -168,7 +168,7 @@ impl Run<'_> {
         }
         let topic = self.topics.get_mut(&name).ok_or("no such topic")?;
         topic.stuck = true;
-        if !failed && matches!(error, Error::StoreFailed { .. }) {
+        if !failed && in_doubt(&error) {
             topic.there = There::Perhaps;
         }
         Ok(())
@@ -188,7 +188,7 @@ impl Run<'_> {
             return Ok(());
         };
         model.stuck = true;
-        model.finishing = !failed && matches!(error, Error::StoreFailed { .. });
+        model.finishing = !failed && in_doubt(&error);
         self.error("finish", &error)
     }
 

@@ -78,30 +78,33 @@ impl Kept {
 pub struct Part {
     /// What must be there.
     pub sure: Vec<Kept>,
-    /// The batch behind it that may be there, whole, or not.
-    pub doubt: Vec<Kept>,
+    /// The batches of which one may be there behind it, whole: one whose sync failed, and those
+    /// whose writing failed.
+    pub doubts: Vec<Vec<Kept>>,
 }
 
 impl Part {
     /// Holds what a reopened partition has against what it must have; what was in doubt is
     /// settled by it.
     pub fn settle(&mut self, found: &[OwnedRecord]) -> Check {
-        self.compare(found)?;
-        match found.len() - self.sure.len() {
-            0 => self.doubt.clear(),
-            more if more == self.doubt.len() => self.sure.append(&mut self.doubt),
-            more => {
-                let batch = self.doubt.len();
-                return Err(format!("{more} of a batch of {batch} are there"));
+        let doubts = std::mem::take(&mut self.doubts);
+        let Err(wrong) = self.compare(found) else {
+            return Ok(());
+        };
+        let sure = self.sure.len();
+        for doubt in &doubts {
+            self.sure.extend_from_slice(doubt);
+            if self.compare(found).is_ok() {
+                return Ok(());
             }
+            self.sure.truncate(sure);
         }
-        Ok(())
+        Err(format!("{wrong}; {} batches in doubt", doubts.len()))
     }
 
     /// Every record is the one that was appended in its place, and none is missing.
     pub fn compare(&self, found: &[OwnedRecord]) -> Check {
-        let all = self.sure.iter().chain(&self.doubt);
-        for (n, (kept, found)) in all.zip(found).enumerate() {
+        for (n, (kept, found)) in self.sure.iter().zip(found).enumerate() {
             if found.offset() != n as u64 {
                 return Err(format!("offset {} in place {n}", found.offset()));
             }
@@ -109,12 +112,10 @@ impl Part {
                 return Err(format!("record {n} is not what was appended"));
             }
         }
-        let (sure, most) = (self.sure.len(), self.sure.len() + self.doubt.len());
-        if !(sure..=most).contains(&found.len()) {
-            let found = found.len();
-            return Err(format!("{found} records, not {sure} to {most}"));
+        match found.len() {
+            count if count == self.sure.len() => Ok(()),
+            count => Err(format!("{count} records, not {}", self.sure.len())),
         }
-        Ok(())
     }
 
     /// The first record at or after a time.

@@ -3,7 +3,7 @@
 use tidelog::{Error, Position, Start, Subscription};
 
 use crate::model::{Check, Sub, There};
-use crate::run::Run;
+use crate::run::{Run, in_doubt};
 
 const NAMES: [&str; 2] = ["archive", "alarm"];
 
@@ -39,7 +39,7 @@ impl Run<'_> {
             }
             return Ok(());
         };
-        if !failed && matches!(error, Error::StoreFailed { .. }) {
+        if !failed && in_doubt(&error) {
             match deed {
                 Deed::Checkpoints(all) => known.doubt = Some(all),
                 Deed::Pause(paused) => known.paused_doubt = Some(paused),
@@ -86,7 +86,7 @@ impl Run<'_> {
                 Ok((!unsettled).then_some(opened))
             }
             Err(error) => {
-                let doubt = !failed && matches!(error, Error::StoreFailed { .. });
+                let doubt = !failed && in_doubt(&error);
                 if doubt && !model.subs.contains_key(sub) {
                     model.subs.insert(sub.to_owned(), fresh(There::Perhaps));
                 }
