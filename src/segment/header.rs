@@ -53,13 +53,26 @@ impl Header {
     }
 }
 
-/// Reads and checks the header page.
+/// Reads and checks the header page. A file that ends before its records begin holds none, and
+/// counts as damaged, however sound its header is.
 pub(crate) fn read_page(file: &dyn File) -> io::Result<Page> {
     let mut bytes = [0; 4 * SECTOR];
     if file.read_at(&mut bytes, 0)? < bytes.len() {
         return Ok(Page::Short);
     }
-    Ok(parse(bytes).unwrap_or_else(Page::Bad))
+    let page = parse(bytes).unwrap_or_else(Page::Bad);
+    let Page::Assigned(header) = &page else {
+        return Ok(page);
+    };
+    let (needed, have) = (header.identity.layout.records_at, file.len()?);
+    if have >= needed {
+        return Ok(page);
+    }
+    let bytes = |length: u64| usize::try_from(length).unwrap_or(usize::MAX);
+    Ok(Page::Bad(Flaw::Short {
+        needed: bytes(needed),
+        have: bytes(have),
+    }))
 }
 
 fn parse(bytes: [u8; 4 * SECTOR]) -> Result<Page, Flaw> {

@@ -148,7 +148,9 @@ impl Store {
     /// The topic of that name, or [`Error::TopicUnknown`].
     pub fn existing_topic(&self, name: &str) -> Result<Topic> {
         super::name::check(name)?;
-        self.shared().check_open()?;
+        if self.shared().closed.load(Ordering::Acquire) {
+            return Err(Error::Closed);
+        }
         let topic = self.shared().topics().get(name).cloned();
         let topic = topic.ok_or_else(|| Error::TopicUnknown {
             topic: name.to_owned(),

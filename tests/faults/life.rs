@@ -3,6 +3,8 @@
 use std::env;
 use std::fs;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const ALONE: &str = "TIDELOG_FAULTS_ALONE";
 
@@ -42,4 +44,16 @@ fn status(name: &str) -> u64 {
 /// The most memory that this process ever had resident.
 pub fn peak_memory() -> u64 {
     status("VmHWM:")
+}
+
+/// Looks again and again until it is so. Gives up after a minute.
+pub fn until(mut so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !so() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "it never came to that"
+        );
+        thread::yield_now();
+    }
 }

@@ -1,6 +1,7 @@
 //! Faults that other durable logs have had, each staged against ours. `docs/testing.md` lists the
 //! rows; every test says which one it stages and what went wrong elsewhere.
 
+mod faulty;
 mod kit;
 mod life;
 mod segment;
@@ -8,4 +9,5 @@ mod segment;
 mod cuts;
 mod damage;
 mod stale;
+mod syncs;
 mod tail;

@@ -19,18 +19,13 @@ const HEAD: usize = 32;
 fn a_segment_filled_to_within_a_header_of_its_end_goes_on_in_the_next_one() {
     // Frames are aligned to 8 bytes; the padding of the last one makes the odd amounts.
     let slacks = [0, 1, HEAD - 8, HEAD - 1, HEAD, HEAD + 1, HEAD + 8];
-    for backend in BACKENDS {
-        for bytes in [64 << 10, 1 << 20] {
-            for slack in slacks {
-                for how in ENDS {
-                    for small in [0, 1, 8, 9] {
-                        if small > 0 && bytes > 64 << 10 {
-                            continue;
-                        }
-                        exact_fit(backend, bytes, slack, how, small);
-                    }
-                }
+    for slack in slacks {
+        for how in ENDS {
+            for backend in BACKENDS {
+                exact_fit(backend, 64 << 10, slack, how, 0);
+                exact_fit(backend, 64 << 10, slack, how, 9);
             }
+            exact_fit(BACKENDS[0], 1 << 20, slack, how, 8);
         }
     }
 }

@@ -1,0 +1,243 @@
+//! A disk whose calls can be made to fail, or to wait: around the real one, with real threads.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tidelog::sys::{
+    Access, Backend, Disk, Entry, File, Holder, Kind, Lock, LockError, Map, Mode, Stats, Storage,
+};
+
+/// A call that can be made to fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Create,
+    Sync,
+    SyncDir,
+    Write,
+    Map,
+}
+
+/// What the next calls of a kind, on paths that contain a part, are answered.
+#[derive(Debug)]
+struct Order {
+    call: Call,
+    part: String,
+    answers: VecDeque<Option<i32>>,
+    /// They wait until the orders are released.
+    held: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    orders: Vec<Order>,
+    holding: bool,
+    /// How many calls wait.
+    waiting: usize,
+}
+
+#[derive(Debug, Default)]
+struct Orders {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Orders {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    fn check(&self, call: Call, path: &Path) -> io::Result<()> {
+        let path = path.to_string_lossy();
+        let mut state = self.lock();
+        let mut meant = state.orders.iter_mut().filter(|order| {
+            order.call == call && !order.answers.is_empty() && path.contains(&order.part)
+        });
+        let Some(order) = meant.next() else {
+            return Ok(());
+        };
+        let answer = order.answers.pop_front().flatten();
+        if order.held {
+            state.waiting += 1;
+            let limit = Duration::from_secs(60);
+            let holding = |state: &mut State| state.holding;
+            let waited = self.changed.wait_timeout_while(state, limit, holding);
+            assert!(
+                !waited.unwrap().1.timed_out(),
+                "nobody let a held call through"
+            );
+        }
+        answer.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+    }
+}
+
+/// The real disk, with orders.
+#[derive(Debug, Clone)]
+pub struct Faulty {
+    disk: Arc<Disk>,
+    orders: Arc<Orders>,
+}
+
+impl Faulty {
+    pub fn new(backend: Backend) -> Faulty {
+        Faulty {
+            disk: Arc::new(Disk::with_backend(Mode::Private, backend)),
+            orders: Arc::default(),
+        }
+    }
+
+    /// Answers the next such calls with these errors, `None` being success.
+    pub fn answer(&self, call: Call, part: &str, answers: &[Option<i32>]) {
+        self.order(call, part, answers, false);
+    }
+
+    /// The same, and all of them wait until [`Faulty::release`].
+    pub fn hold(&self, call: Call, part: &str, answers: &[Option<i32>]) {
+        self.order(call, part, answers, true);
+    }
+
+    fn order(&self, call: Call, part: &str, answers: &[Option<i32>], held: bool) {
+        let mut state = self.orders.lock();
+        state.holding |= held;
+        state.orders.push(Order {
+            call,
+            part: part.to_owned(),
+            answers: answers.iter().copied().collect(),
+            held,
+        });
+    }
+
+    /// Lets held calls through.
+    pub fn release(&self) {
+        self.orders.lock().holding = false;
+        self.orders.changed.notify_all();
+    }
+
+    /// How many calls wait to be let through, or have waited.
+    pub fn waiting(&self) -> usize {
+        self.orders.lock().waiting
+    }
+
+    /// Takes all orders back.
+    pub fn heal(&self) {
+        self.orders.lock().orders.clear();
+    }
+
+    fn wrap(&self, path: &Path, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(FaultyFile {
+            path: path.to_owned(),
+            file,
+            orders: Arc::clone(&self.orders),
+        })
+    }
+}
+
+impl Storage for Faulty {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
+        self.disk.list(dir)
+    }
+
+    fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>> {
+        self.orders.check(Call::Create, path)?;
+        Ok(self.wrap(path, self.disk.create(path, len)?))
+    }
+
+    fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(self.wrap(path, self.disk.open(path, access)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.orders.check(Call::SyncDir, dir)?;
+        self.disk.sync_dir(dir)
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        self.disk.kind(path)
+    }
+
+    fn free(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.free(dir)
+    }
+
+    fn backend(&self, dir: &Path) -> io::Result<Backend> {
+        self.disk.backend(dir)
+    }
+
+    fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn Lock>, LockError> {
+        self.disk.lock(path, note)
+    }
+
+    fn holder(&self, path: &Path) -> io::Result<Option<Holder>> {
+        self.disk.holder(path)
+    }
+
+    fn boot(&self) -> Option<[u8; 16]> {
+        self.disk.boot()
+    }
+
+    fn stats(&self) -> &Stats {
+        self.disk.stats()
+    }
+}
+
+#[derive(Debug)]
+struct FaultyFile {
+    path: PathBuf,
+    file: Arc<dyn File>,
+    orders: Arc<Orders>,
+}
+
+impl File for FaultyFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], place: u64) -> io::Result<usize> {
+        self.file.read_at(buf, place)
+    }
+
+    fn write_at(&self, buf: &[u8], place: u64) -> io::Result<()> {
+        self.orders.check(Call::Write, &self.path)?;
+        self.file.write_at(buf, place)
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.file.grow(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.orders.check(Call::Sync, &self.path)?;
+        self.file.sync()
+    }
+
+    fn start_writeback(&self, place: u64, len: u64) -> io::Result<()> {
+        self.file.start_writeback(place, len)
+    }
+
+    fn drop_cached(&self, place: u64, len: u64) -> io::Result<()> {
+        self.file.drop_cached(place, len)
+    }
+
+    fn map(&self, access: Access, len: u64) -> io::Result<Map> {
+        self.orders.check(Call::Map, &self.path)?;
+        self.file.map(access, len)
+    }
+}
