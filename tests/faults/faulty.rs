@@ -228,10 +228,6 @@ impl File for FaultyFile {
         self.file.sync()
     }
 
-    fn start_writeback(&self, place: u64, len: u64) -> io::Result<()> {
-        self.file.start_writeback(place, len)
-    }
-
     fn drop_cached(&self, place: u64, len: u64) -> io::Result<()> {
         self.file.drop_cached(place, len)
     }

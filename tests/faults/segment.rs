@@ -122,11 +122,4 @@ impl Segment {
         let sum = crc32c::crc32c_append(sum, &self.bytes[16..512]);
         self.put_u32(12, sum);
     }
-
-    /// Makes the checksum of a slot, or of the seal, agree.
-    pub fn fix_slot(&mut self, at: usize) {
-        let sum = crc32c::crc32c_append(self.seed(), &self.bytes[at..at + 4]);
-        let sum = crc32c::crc32c_append(sum, &self.bytes[at + 8..at + 512]);
-        self.put_u32(at + 4, sum);
-    }
 }
