@@ -231,7 +231,7 @@ impl Log {
 
     /// Whether a batch may be written before more is settled.
     fn has_room(&self, room: Room) -> bool {
-        let unsettled = self.ledger.bytes() - self.settled_bytes.get();
+        let unsettled = self.ledger.bytes().saturating_sub(self.settled_bytes.get());
         unsettled == 0 || unsettled + room.bytes <= self.limits.load().unsettled
     }
 

@@ -243,7 +243,7 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
             if fold.log(log).is_some() {
                 continue;
             }
-            if log < known {
+            if log < known && !fold.carried().lost {
                 discard(storage, root, &folder.join(&name), &name)?;
             } else {
                 tracing::warn!(folder = %folder.display(), name, "not in the journal, left alone");
