@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::inner::{Inner, TopicInner};
-use super::log_cell::folder_name;
+use super::log_cell::{folder_name, refuse_links, site};
 use super::open::{discard, empty_trash};
 use crate::error::{Error, Result};
 use crate::journal::{Event, TopicSettings, TopicState};
@@ -129,6 +129,10 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     let topic = topic.ok_or_else(|| Error::TopicUnknown {
         topic: name.to_owned(),
     })?;
+    for (partition, cell) in (0..).zip(&topic.logs) {
+        let place = (name, partition, cell.id());
+        refuse_links(&site(&store.options.storage, &store.root, store.id, place)?)?;
+    }
     topic.deleted.store(true, Ordering::Release);
     for log in topic.all_open_logs() {
         log.delete();

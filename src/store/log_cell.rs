@@ -101,7 +101,7 @@ impl LogCell {
 }
 
 /// Refuses a symbolic link, or anything but a folder, where the topic's or the log's should be.
-fn refuse_links(site: &Site) -> Result<()> {
+pub(super) fn refuse_links(site: &Site) -> Result<()> {
     let topic = site.dir.parent().unwrap_or(&site.dir);
     for path in [topic, &site.dir] {
         let kind = site.storage.kind(path);

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Fold, Journal, Owner, site};
 use crate::options::StoreOptions;
-use crate::partition::{Limits, Setting};
+use crate::partition::{Limits, Setting, unsupported};
 use crate::segment::{Page, number_of, read_page};
 use crate::sync::Watermark;
 use crate::sys::{Access, Kind, Lock, LockError, Storage};
@@ -178,8 +178,10 @@ fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>>
         let file = storage.open(&path, Access::Read);
         let file = file.map_err(|error| Error::io("open", &path, error))?;
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
-        if let Page::Assigned(header) = page {
-            return Ok(Some(header.identity.store));
+        match page {
+            Page::Assigned(header) => return Ok(Some(header.identity.store)),
+            Page::Bad(flaw) if flaw.is_unsupported() => return Err(unsupported(&path, flaw)),
+            _ => {}
         }
     }
     Ok(None)
@@ -253,8 +255,12 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
     empty_trash(storage, root)
 }
 
-/// Moves the folder of a deleted log to the trash.
+/// Moves the folder of a deleted log to the trash. What is not a folder was not put there by the
+/// store, and stays.
 pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
+    if !is_folder(storage, from)? {
+        return Ok(());
+    }
     let trash = root.join("trash");
     match storage.create_dir(&trash) {
         Ok(()) => {}
@@ -268,12 +274,28 @@ pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &st
     }
 }
 
+/// Whether a folder is there. Nothing is ever removed behind a link, which leads out of the store.
+fn is_folder(storage: &dyn Storage, path: &Path) -> Result<bool> {
+    match storage.kind(path) {
+        Ok(Some(Kind::Folder)) => Ok(true),
+        Ok(None) => Ok(false),
+        Ok(Some(_)) => {
+            tracing::warn!(path = %path.display(), "not a folder, left alone");
+            Ok(false)
+        }
+        Err(error) => Err(Error::io("inspect", path, error)),
+    }
+}
+
 /// Removes what lies in the trash. It is only space: what cannot be removed is left for the next
 /// time.
 pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
     let trash = root.join("trash");
     for name in names(storage, &trash)? {
         let folder = trash.join(&name);
+        if !is_folder(storage, &folder)? {
+            continue;
+        }
         for file in names(storage, &folder)? {
             let path = folder.join(&file);
             if let Err(error) = storage.remove_file(&path) {

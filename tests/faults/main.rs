@@ -8,6 +8,8 @@ mod segment;
 
 mod cuts;
 mod damage;
+mod foreign;
+mod many;
 mod stale;
 mod syncs;
 mod tail;
