@@ -46,8 +46,8 @@ fn times(what: &str, [ours, theirs]: [Duration; 2]) {
 
 /// Records a second, in place of how long so many of them took.
 fn rates(what: &str, count: usize, both: [Duration; 2]) {
-    let [ours, theirs] = both.map(|time| count as f64 / time.as_secs_f64() / 1e6);
-    println!("{what:<44} {ours:>10.2} M/s {theirs:>8.2} M/s");
+    let [ours, theirs] = both.map(|time| count as f64 / time.as_secs_f64() / 1e3);
+    println!("{what:<44} {ours:>10.0} k/s {theirs:>8.0} k/s");
 }
 
 fn append(topic: &Topic, count: usize) {

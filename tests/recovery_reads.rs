@@ -110,4 +110,5 @@ fn reopening_after_a_clean_close_reads_no_record() {
     for (_, log) in [short, long] {
         assert!(log <= 3 * 2048, "{log} bytes are more than headers");
     }
+    assert_eq!(short.1, long.1);
 }
