@@ -40,4 +40,4 @@ pub(crate) use event::{
 pub(crate) use fold::Fold;
 #[cfg(any(test, fuzzing))]
 pub(crate) use fuzz::fuzz_event;
-pub(crate) use journal::{Journal, peek, site};
+pub(crate) use journal::{Journal, Opened, peek, site};

@@ -10,9 +10,9 @@ use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::log_of_folder;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
-use crate::journal::{Fold, Journal, Owner, site};
+use crate::journal::{Fold, Journal, Opened, Owner, site};
 use crate::options::StoreOptions;
-use crate::partition::{Limits, Setting, unsupported};
+use crate::partition::{Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
 use crate::sync::Watermark;
 use crate::sys::{Access, Kind, Lock, LockError, Storage};
@@ -57,16 +57,16 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         boot: storage.boot(),
         pid: std::process::id(),
     };
-    let opened = Journal::open(site(&storage, root, id), setting.clone(), owner)?;
+    let journal = site(&storage, root, id);
+    let taken = take_over(&storage, root, journal, &setting, owner);
+    let (opened, ids) = taken.inspect_err(|_| {
+        // The journal may be waiting for its next round, which must not come after the lock.
+        setting.flusher.stop();
+        setting.preparer.stop();
+    })?;
     let before = opened.before;
     setting.epoch = opened.epoch;
     setting.same_boot = lived_in(&before, storage.boot());
-    let mut ids = Ids {
-        topic: before.carried().next_topic,
-        log: before.carried().next_log,
-        subscription: before.carried().next_subscription,
-    };
-    tidy(storage.as_ref(), root, &before, &mut ids)?;
     let topics: BTreeMap<_, _> = before
         .topics()
         .map(|topic| (topic.name.clone(), TopicInner::new(topic)))
@@ -85,10 +85,26 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         journal_damaged: opened.damaged,
         options,
     });
-    if inner.options.strict {
-        open_all(&inner)?;
-    }
     Ok(inner)
+}
+
+/// Takes over the journal, and finishes what its last owner left.
+fn take_over(
+    storage: &Arc<dyn Storage>,
+    root: &Path,
+    journal: Site,
+    setting: &Setting,
+    owner: Owner,
+) -> Result<(Opened, Ids)> {
+    let opened = Journal::open(journal, setting.clone(), owner)?;
+    let carried = opened.before.carried();
+    let mut ids = Ids {
+        topic: carried.next_topic,
+        log: carried.next_log,
+        subscription: carried.next_subscription,
+    };
+    tidy(storage.as_ref(), root, &opened.before, &mut ids)?;
+    Ok((opened, ids))
 }
 
 /// Whether readers may hold what the last owner wrote: it lived in this boot, or who knows.
@@ -310,7 +326,7 @@ pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
 }
 
 /// Opens every log, and fails with the first that cannot be.
-fn open_all(store: &Arc<Inner>) -> Result<()> {
+pub(super) fn open_all(store: &Arc<Inner>) -> Result<()> {
     let topics: Vec<Arc<TopicInner>> = store.topics().values().cloned().collect();
     for topic in topics {
         for partition in 0..topic.partitions() {

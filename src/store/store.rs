@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::catalog;
 use super::inner::{Inner, TopicInner};
 use super::log_cell::stated;
-use super::open::open;
+use super::open::{open, open_all};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::journal::Event;
@@ -121,9 +121,13 @@ impl Store {
     /// As [`Store::open`], with options.
     pub fn open_with(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let inner = open(path.as_ref(), options)?;
-        Ok(Store {
+        let store = Store {
             inner: Arc::new(Owned(inner)),
-        })
+        };
+        if store.shared().options.strict {
+            open_all(store.shared())?;
+        }
+        Ok(store)
     }
 
     pub(super) fn shared(&self) -> &Arc<Inner> {

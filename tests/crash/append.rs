@@ -4,6 +4,7 @@ use tidelog::{Error, Result};
 
 use crate::model::{Check, Kept};
 use crate::run::Run;
+use crate::wide::BIG;
 
 /// Which partition a batch is meant for.
 #[derive(Debug, Clone)]
@@ -24,7 +25,7 @@ impl Run<'_> {
         let partitions = self.topics[&name].parts.len() as u64;
         let aim = match self.dice.below(3) {
             0 => Aim::Turn,
-            1 => Aim::Key(format!("key {}", self.dice.below(8))),
+            1 if !self.even => Aim::Key(format!("key {}", self.dice.below(8))),
             _ => Aim::Partition(self.dice.below(partitions) as u32),
         };
         let count = if batch { self.dice.within(1, 9) } else { 1 };
@@ -33,7 +34,7 @@ impl Run<'_> {
             _ => None,
         };
         let kept: Vec<Kept> = (0..count)
-            .map(|_| self.some_record(key.as_deref()))
+            .map(|_| self.some_record(key.as_deref(), name == BIG))
             .collect();
         let bytes: usize = kept.iter().map(|kept| kept.payload.len()).sum();
         let how = if batch { "batch" } else { "record" };

@@ -32,6 +32,9 @@ impl Run<'_> {
     }
 
     fn step(&mut self) -> Check {
+        if self.bulk.is_some() && self.dice.percent(20) {
+            return self.wide_step();
+        }
         match self.dice.below(100) {
             0..35 => self.append(false),
             35..50 => self.append(true),
@@ -217,11 +220,13 @@ impl Run<'_> {
     }
 
     /// A record that was never appended before.
-    pub fn some_record(&mut self, key: Option<&str>) -> Kept {
+    pub fn some_record(&mut self, key: Option<&str>, big: bool) -> Kept {
         self.serial += 1;
         let tombstone = key.is_some() && self.dice.percent(5);
         let len = match self.dice.below(100) {
             _ if tombstone => 0,
+            _ if self.even => 200,
+            _ if big => self.dice.within(20_000, 120_000),
             0..10 => self.dice.below(9),
             10..80 => self.dice.below(1_000),
             80..97 => self.dice.below(3_001),
@@ -238,7 +243,7 @@ impl Run<'_> {
         Kept {
             key: key.map(str::to_owned),
             payload,
-            source: self.dice.percent(20).then(|| self.serial.to_string()),
+            source: (!self.even && self.dice.percent(20)).then(|| self.serial.to_string()),
             time: self.now() + if stamped { shift } else { 0 },
             stamped,
             tombstone,

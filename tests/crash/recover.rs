@@ -1,5 +1,6 @@
 //! Opening after a life has ended, and looking at everything that must be there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelog::sys::Backend;
@@ -8,6 +9,7 @@ use tidelog::{Error, Partition, Start, Store, Timestamp, VerifyReport};
 
 use crate::model::{Check, There};
 use crate::run::{ROOT, Run};
+use crate::wide::BULK;
 
 impl Run<'_> {
     /// Opens the store, through second and third crashes and faults, until everything was seen.
@@ -80,9 +82,13 @@ impl Run<'_> {
         self.clock.advance(Duration::from_millis(3));
         self.say(format!("open, {backend:?}"));
         let closed = std::mem::take(&mut self.closed);
+        let holders = Arc::strong_count(&self.clock);
         let store = match Store::open_with(ROOT, self.options()) {
             Ok(store) => store,
             Err(error) => {
+                if Arc::strong_count(&self.clock) != holders {
+                    return Err("an open that failed left something at work".to_owned());
+                }
                 self.error("open", &error)?;
                 return Ok(false);
             }
@@ -92,6 +98,7 @@ impl Run<'_> {
             return Err("it was closed, and does not know".to_owned());
         }
         self.see_topics(&store)?;
+        self.see_bulk(&store)?;
         let mut whole = true;
         for name in self.topics.keys().cloned().collect::<Vec<_>>() {
             whole &= self.see_topic(&store, &name)?;
@@ -129,7 +136,7 @@ impl Run<'_> {
         }
         match found
             .iter()
-            .find(|info| !self.topics.contains_key(&info.name))
+            .find(|info| info.name != BULK && !self.topics.contains_key(&info.name))
         {
             Some(info) => Err(format!("topic {} is back", info.name)),
             None => Ok(()),
@@ -267,7 +274,7 @@ impl Run<'_> {
     /// Verifying says the same before and after, and both say what the model says.
     fn verify_after(&mut self, before: Option<VerifyReport>) -> Check {
         let after = self.verify()?;
-        for log in &after.logs {
+        for log in after.logs.iter().filter(|log| log.topic != BULK) {
             let topic = self.topics.get(&log.topic);
             let topic = topic.ok_or_else(|| format!("verify knows {}", log.topic))?;
             let sure = topic.parts[log.partition as usize].sure.len() as u64;

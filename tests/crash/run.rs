@@ -11,6 +11,7 @@ use tidelog::{Error, Store, StoreOptions};
 
 use crate::dice::Dice;
 use crate::model::{Check, Topic};
+use crate::wide::Bulk;
 
 /// Where the store lies.
 pub const ROOT: &str = "/store";
@@ -58,6 +59,12 @@ pub struct Run<'a> {
     pub segments: BTreeMap<PathBuf, u32>,
     /// Records appended so far: each payload is its own.
     pub serial: u64,
+    /// All records have one length, so that what is cut off fits behind what takes its place.
+    pub even: bool,
+    /// The topic that makes the journal long, in a program that is wide.
+    pub bulk: Option<Bulk>,
+    /// A checksum of the disk after each crash, and at the end.
+    pub prints: Vec<u32>,
     loud: bool,
 }
 
@@ -77,6 +84,9 @@ impl<'a> Run<'a> {
             crashed: false,
             segments: BTreeMap::new(),
             serial: 0,
+            even: seed % 8 == 7 && Bulk::of(seed).is_none(),
+            bulk: Bulk::of(seed),
+            prints: Vec::new(),
             loud,
         }
     }
@@ -121,6 +131,13 @@ impl<'a> Run<'a> {
         Err(format!("{what} for no reason: {error}"))
     }
 
+    /// Notes what the disk holds now.
+    pub fn take_print(&mut self) -> Check {
+        let print = self.sim.fingerprint().map_err(|error| error.to_string())?;
+        self.prints.push(print);
+        Ok(())
+    }
+
     /// Ends this life.
     pub fn crash(&mut self, second: bool) -> Check {
         let crash = match self.dice.below(4) {
@@ -134,6 +151,7 @@ impl<'a> Run<'a> {
         self.store = None;
         let report = self.sim.crash(crash).map_err(|error| error.to_string())?;
         self.say(format!("crash: {crash:?} {report:?}"));
+        self.take_print()?;
         self.tally.images += 1;
         self.tally.sectors += u64::from(report.unsynced_sectors > 0);
         self.tally.names += u64::from(report.unsynced_names > 0);
