@@ -40,6 +40,8 @@ struct State {
     failed: Option<Error>,
     /// The log's folder is there, durably.
     placed: bool,
+    /// Counts attempts that began.
+    begun: u64,
 }
 
 impl Shelf {
@@ -54,6 +56,7 @@ impl Shelf {
                 wanted: 0,
                 failed: None,
                 placed: false,
+                begun: 0,
             }),
             attempts: Watermark::new(0),
         }
@@ -110,16 +113,17 @@ impl Shelf {
         self.state().spare.is_some()
     }
 
-    /// Says that a spare of at least that length is needed; the number of attempts made so far.
+    /// Says that a spare of at least that length is needed; the number of attempts begun so far.
     pub(crate) fn want(&self, capacity: u64) -> u64 {
         let mut state = self.state();
         state.wanted = state.wanted.max(capacity);
-        self.attempts.get()
+        state.begun
     }
 
-    /// Waits until an attempt has ended after `seen` of them had; its error, if it failed.
-    pub(crate) fn wait(&self, seen: u64, stop: impl Fn() -> bool) -> Result<()> {
-        self.attempts.wait_past(seen, None, stop);
+    /// Waits until an attempt has ended that began after `begun` of them had: one that was under
+    /// way before says nothing to who asks now. Its error, if it failed.
+    pub(crate) fn wait(&self, begun: u64, stop: impl Fn() -> bool) -> Result<()> {
+        self.attempts.wait_past(begun, None, stop);
         match &self.state().failed {
             Some(error) => Err(error.clone()),
             None => Ok(()),
@@ -136,6 +140,7 @@ impl Shelf {
     pub(crate) fn prepare(&self, site: &Site, capacity: u64) {
         let (spare, number, wanted, placed) = {
             let mut state = self.state();
+            state.begun += 1;
             (state.spare.take(), state.number, state.wanted, state.placed)
         };
         let capacity = capacity.max(wanted);
