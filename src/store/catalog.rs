@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::inner::{Inner, TopicInner};
 use super::log_cell::folder_name;
-use super::open::{discard, empty_trash};
+use super::open::{discard, empty_trash, refuse_links};
 use crate::error::{Error, Result};
 use crate::journal::{Event, TopicSettings, TopicState};
 use crate::options::TopicOptions;
@@ -129,6 +129,9 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     let topic = topic.ok_or_else(|| Error::TopicUnknown {
         topic: name.to_owned(),
     })?;
+    let storage = store.options.storage.as_ref();
+    let folder = store.root.join("topics").join(name);
+    refuse_links(storage, [folder.as_path()])?;
     topic.deleted.store(true, Ordering::Release);
     for log in topic.all_open_logs() {
         log.delete();
@@ -138,8 +141,6 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         .journal
         .commit(&[Event::TopicDeleted { id: topic.id }])?;
     store.topics().remove(name);
-    let storage = store.options.storage.as_ref();
-    let folder = store.root.join("topics").join(name);
     for (partition, cell) in (0..).zip(&topic.logs) {
         let name = folder_name(partition, cell.id());
         discard(storage, &store.root, &folder.join(&name), &name)?;

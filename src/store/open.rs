@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -145,20 +145,28 @@ fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {
     let note = format!("pid {}\n", std::process::id());
     storage.lock(&path, &note).map_err(|error| match error {
         LockError::Held { pid } => Error::Locked { path, pid },
-        LockError::Io(error) => Error::io("lock", path, error),
+        LockError::Io(error) => Error::opening("lock", path, error),
     })
 }
 
 /// Refuses a symbolic link, or anything but a folder, where a folder of the store should be.
-fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
-    for name in FOLDERS {
-        let path = root.join(name);
-        let kind = storage.kind(&path);
-        match kind.map_err(|error| Error::io("inspect", &path, error))? {
+pub(super) fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
+    let folders = FOLDERS.map(|name| root.join(name));
+    refuse_links(storage, folders.iter().map(PathBuf::as_path))
+}
+
+/// Refuses a symbolic link, or anything but a folder, at any of these paths. Nothing may be there.
+pub(super) fn refuse_links<'a>(
+    storage: &dyn Storage,
+    folders: impl IntoIterator<Item = &'a Path>,
+) -> Result<()> {
+    for path in folders {
+        let kind = storage.kind(path);
+        match kind.map_err(|error| Error::io("inspect", path, error))? {
             None | Some(Kind::Folder) => {}
             Some(_) => {
                 return Err(Error::Refused {
-                    path,
+                    path: path.to_owned(),
                     reason: "a folder of the store must be a folder, not a link or a file",
                 });
             }
@@ -176,7 +184,7 @@ fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>>
         }
         let path = dir.join(&entry);
         let file = storage.open(&path, Access::Read);
-        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let file = file.map_err(|error| Error::opening("open", &path, error))?;
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
         if let Page::Assigned(header) = page {
             return Ok(Some(header.identity.store));
@@ -269,11 +277,17 @@ pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &st
 }
 
 /// Removes what lies in the trash. It is only space: what cannot be removed is left for the next
-/// time.
+/// time. A link that somebody put in a folder's place goes; what it leads to is not ours.
 pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
     let trash = root.join("trash");
     for name in names(storage, &trash)? {
         let folder = trash.join(&name);
+        if storage.kind(&folder).ok().flatten() != Some(Kind::Folder) {
+            if let Err(error) = storage.remove_file(&folder) {
+                tracing::warn!(path = %folder.display(), %error, "cannot be removed yet");
+            }
+            continue;
+        }
         for file in names(storage, &folder)? {
             let path = folder.join(&file);
             if let Err(error) = storage.remove_file(&path) {

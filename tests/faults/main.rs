@@ -8,6 +8,8 @@ mod segment;
 
 mod cuts;
 mod damage;
+mod locks;
+mod names;
 mod stale;
 mod syncs;
 mod tail;
