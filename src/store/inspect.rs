@@ -124,8 +124,8 @@ fn check(
 ) -> Result<LogReport> {
     let site = super::log_cell::site(storage, root, store, (topic, partition, log))?;
     let promises = super::log_cell::promises(fold, log, fold.closed());
-    let inspected = super::log_cell::refuse_foreign(&site)
-        .and_then(|()| partition::inspect(&site, &promises));
+    let inspected =
+        super::log_cell::refuse_foreign(&site).and_then(|()| partition::inspect(&site, &promises));
     let (found, error) = match inspected {
         Ok(found) => (found, None),
         Err(error) => (Inspected::default(), Some(error)),

@@ -8,8 +8,10 @@ mod segment;
 
 mod cuts;
 mod damage;
+mod limits;
 mod locks;
 mod names;
+mod restored;
 mod stale;
 mod syncs;
 mod tail;
