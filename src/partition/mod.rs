@@ -23,5 +23,5 @@ pub(crate) use inspect::{Inspected, Visitor, inspect, visit};
 pub(crate) use log::{Limits, Log, Setting};
 pub(crate) use mark::{Mark, RecordedEnd};
 pub(crate) use plan::Promises;
-pub(crate) use planner::plan;
+pub(crate) use planner::{plan, unsupported};
 pub(crate) use site::{Damage, Site};

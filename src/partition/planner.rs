@@ -394,7 +394,8 @@ fn gone(site: &Site, number: u32) -> Error {
     site.mismatch(&site.segment(number), "it is promised, and not there")
 }
 
-fn unsupported(path: &Path, flaw: Flaw) -> Error {
+/// What a later version wrote, in the file at `path`.
+pub(crate) fn unsupported(path: &Path, flaw: Flaw) -> Error {
     let (what, found, known) = match flaw {
         Flaw::Version { found, known } => ("format version", found.to_string(), known.to_string()),
         Flaw::UnknownFlags { found, known } => {

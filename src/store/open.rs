@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Fold, Journal, Owner, site};
 use crate::options::StoreOptions;
-use crate::partition::{Limits, Setting};
+use crate::partition::{Limits, Setting, unsupported};
 use crate::segment::{Page, number_of, read_page};
 use crate::sync::Watermark;
 use crate::sys::{Access, Kind, Lock, LockError, Storage};
@@ -186,8 +186,10 @@ fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>>
         let file = storage.open(&path, Access::Read);
         let file = file.map_err(|error| Error::opening("open", &path, error))?;
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
-        if let Page::Assigned(header) = page {
-            return Ok(Some(header.identity.store));
+        match page {
+            Page::Assigned(header) => return Ok(Some(header.identity.store)),
+            Page::Bad(flaw) if flaw.is_unsupported() => return Err(unsupported(&path, flaw)),
+            _ => {}
         }
     }
     Ok(None)

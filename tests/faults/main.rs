@@ -15,3 +15,4 @@ mod restored;
 mod stale;
 mod syncs;
 mod tail;
+mod versions;
