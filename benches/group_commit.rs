@@ -3,34 +3,19 @@
 //!
 //! `cargo bench --bench group_commit`
 
-use std::fs::File;
-use std::io::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidelog::{Record, Store};
 
+#[expect(dead_code, reason = "this bench only appends; others wait")]
+mod naive;
+use naive::Naive;
+
 const PAYLOAD: [u8; 128] = [b'x'; 128];
 const TURN: Duration = Duration::from_millis(700);
 const TURNS: usize = 3;
-
-/// What people write first: each record framed, written and synced under one lock.
-struct Naive(Mutex<File>);
-
-impl Naive {
-    fn append(&self, payload: &[u8]) {
-        let mut file = self.0.lock().expect("nobody panics under it");
-        let mut frame = Vec::with_capacity(payload.len() + 8);
-        let length = u32::try_from(payload.len()).expect("a short payload");
-        frame.extend(length.to_le_bytes());
-        frame.extend(crc32c::crc32c(payload).to_le_bytes());
-        frame.extend(payload);
-        file.write_all(&frame).expect("a write");
-        file.sync_data().expect("a sync");
-    }
-}
 
 /// Records a second that `threads` threads append in one turn.
 fn rate(threads: usize, append: impl Fn() + Sync) -> f64 {
@@ -60,9 +45,7 @@ fn main() {
     let dir = tempfile::tempdir_in(".").expect("a folder on the disk that is measured");
     let store = Store::open(dir.path().join("store")).expect("a store");
     let topic = store.topic("bench").expect("a topic");
-    let naive = Naive(Mutex::new(
-        File::create(dir.path().join("naive")).expect("a file"),
-    ));
+    let naive = Naive::open(&dir.path().join("naive"));
     println!("threads   tidelog records/s   naive records/s   syncs per record");
     for threads in [1, 16, 64] {
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -72,7 +55,7 @@ fn main() {
             ours.push(rate(threads, || {
                 topic.append(Record::new(&PAYLOAD)).expect("an append");
             }));
-            theirs.push(rate(threads, || naive.append(&PAYLOAD)));
+            theirs.push(rate(threads, || naive.append(&[&PAYLOAD])));
         }
         let records = topic.partition(0).and_then(|it| it.end()).expect("an end") - before;
         let syncs = (store.io().syncs.get() - syncs) as f64 / records as f64;

@@ -4,3 +4,8 @@
 //! Not part of the interface; it exists only under `cfg(fuzzing)` and in tests.
 
 pub use crate::format::fuzzing::{identity, index, record, slot};
+
+/// Arbitrary bytes as the payload of a journal record.
+pub fn journal_event(bytes: &[u8]) {
+    crate::journal::fuzz_event(bytes);
+}

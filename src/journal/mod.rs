@@ -38,6 +38,6 @@ pub(crate) use event::{
     Event, LogEnd, Owner, SegmentEnd, SubscriptionState, TopicSettings, TopicState,
 };
 pub(crate) use fold::Fold;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) use fuzz::fuzz_event;
 pub(crate) use journal::{Journal, peek, site};

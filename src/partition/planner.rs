@@ -394,7 +394,7 @@ fn gone(site: &Site, number: u32) -> Error {
     site.mismatch(&site.segment(number), "it is promised, and not there")
 }
 
-/// What a later version wrote, in the file at `path`.
+/// A file that a later version of the library wrote.
 pub(crate) fn unsupported(path: &Path, flaw: Flaw) -> Error {
     let (what, found, known) = match flaw {
         Flaw::Version { found, known } => ("format version", found.to_string(), known.to_string()),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::inner::{Inner, TopicInner};
-use super::log_cell::folder_name;
-use super::open::{discard, empty_trash, refuse_links};
+use super::log_cell::{folder_name, refuse_links, site};
+use super::open::{discard, empty_trash};
 use crate::error::{Error, Result};
 use crate::journal::{Event, TopicSettings, TopicState};
 use crate::options::TopicOptions;
@@ -129,9 +129,10 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     let topic = topic.ok_or_else(|| Error::TopicUnknown {
         topic: name.to_owned(),
     })?;
-    let storage = store.options.storage.as_ref();
-    let folder = store.root.join("topics").join(name);
-    refuse_links(storage, [folder.as_path()])?;
+    for (partition, cell) in (0..).zip(&topic.logs) {
+        let place = (name, partition, cell.id());
+        refuse_links(&site(&store.options.storage, &store.root, store.id, place)?)?;
+    }
     topic.deleted.store(true, Ordering::Release);
     for log in topic.all_open_logs() {
         log.delete();
@@ -141,6 +142,8 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         .journal
         .commit(&[Event::TopicDeleted { id: topic.id }])?;
     store.topics().remove(name);
+    let storage = store.options.storage.as_ref();
+    let folder = store.root.join("topics").join(name);
     for (partition, cell) in (0..).zip(&topic.logs) {
         let name = folder_name(partition, cell.id());
         discard(storage, &store.root, &folder.join(&name), &name)?;

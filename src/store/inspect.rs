@@ -125,7 +125,7 @@ fn check(
     let site = super::log_cell::site(storage, root, store, (topic, partition, log))?;
     let promises = super::log_cell::promises(fold, log, fold.closed());
     let inspected =
-        super::log_cell::refuse_foreign(&site).and_then(|()| partition::inspect(&site, &promises));
+        super::log_cell::refuse_links(&site).and_then(|()| partition::inspect(&site, &promises));
     let (found, error) = match inspected {
         Ok(found) => (found, None),
         Err(error) => (Inspected::default(), Some(error)),

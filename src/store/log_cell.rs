@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::inner::{Inner, TopicInner};
-use super::open::refuse_links;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, SegmentEnd};
 use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
-use crate::sys::Storage;
+use crate::sys::{Kind, Storage};
 
 /// Bytes that a frame may take beyond what its topic limits.
 const SLACK: u64 = 64 << 10;
@@ -75,7 +74,7 @@ impl LogCell {
         let storage = &store.options.storage;
         let place = (&*topic.name, partition, self.id);
         let site = site(storage, &store.root, store.id, place)?;
-        refuse_foreign(&site)?;
+        refuse_links(&site)?;
         let log = Log::open(site, setting, &promises);
         let log = log.map_err(|cause| match cause {
             cause @ (Error::StorageFull { .. } | Error::Io { .. }) => cause,
@@ -102,9 +101,21 @@ impl LogCell {
 }
 
 /// Refuses a symbolic link, or anything but a folder, where the topic's or the log's should be.
-pub(super) fn refuse_foreign(site: &Site) -> Result<()> {
+pub(super) fn refuse_links(site: &Site) -> Result<()> {
     let topic = site.dir.parent().unwrap_or(&site.dir);
-    refuse_links(site.storage.as_ref(), [topic, &site.dir])
+    for path in [topic, &site.dir] {
+        let kind = site.storage.kind(path);
+        match kind.map_err(|error| Error::io("inspect", path, error))? {
+            None | Some(Kind::Folder) => {}
+            Some(_) => {
+                return Err(Error::Refused {
+                    path: path.to_owned(),
+                    reason: "a folder of the store must be a folder, not a link or a file",
+                });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where a partition's log lies.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -151,22 +151,14 @@ fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {
 
 /// Refuses a symbolic link, or anything but a folder, where a folder of the store should be.
 pub(super) fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
-    let folders = FOLDERS.map(|name| root.join(name));
-    refuse_links(storage, folders.iter().map(PathBuf::as_path))
-}
-
-/// Refuses a symbolic link, or anything but a folder, at any of these paths. Nothing may be there.
-pub(super) fn refuse_links<'a>(
-    storage: &dyn Storage,
-    folders: impl IntoIterator<Item = &'a Path>,
-) -> Result<()> {
-    for path in folders {
-        let kind = storage.kind(path);
-        match kind.map_err(|error| Error::io("inspect", path, error))? {
+    for name in FOLDERS {
+        let path = root.join(name);
+        let kind = storage.kind(&path);
+        match kind.map_err(|error| Error::io("inspect", &path, error))? {
             None | Some(Kind::Folder) => {}
             Some(_) => {
                 return Err(Error::Refused {
-                    path: path.to_owned(),
+                    path,
                     reason: "a folder of the store must be a folder, not a link or a file",
                 });
             }
@@ -263,8 +255,12 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
     empty_trash(storage, root)
 }
 
-/// Moves the folder of a deleted log to the trash.
+/// Moves the folder of a deleted log to the trash. What is not a folder was not put there by the
+/// store, and stays.
 pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
+    if !is_folder(storage, from)? {
+        return Ok(());
+    }
     let trash = root.join("trash");
     match storage.create_dir(&trash) {
         Ok(()) => {}
@@ -278,16 +274,26 @@ pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &st
     }
 }
 
+/// Whether a folder is there. Nothing is ever removed behind a link, which leads out of the store.
+fn is_folder(storage: &dyn Storage, path: &Path) -> Result<bool> {
+    match storage.kind(path) {
+        Ok(Some(Kind::Folder)) => Ok(true),
+        Ok(None) => Ok(false),
+        Ok(Some(_)) => {
+            tracing::warn!(path = %path.display(), "not a folder, left alone");
+            Ok(false)
+        }
+        Err(error) => Err(Error::io("inspect", path, error)),
+    }
+}
+
 /// Removes what lies in the trash. It is only space: what cannot be removed is left for the next
-/// time. A link that somebody put in a folder's place goes; what it leads to is not ours.
+/// time.
 pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
     let trash = root.join("trash");
     for name in names(storage, &trash)? {
         let folder = trash.join(&name);
-        if storage.kind(&folder).ok().flatten() != Some(Kind::Folder) {
-            if let Err(error) = storage.remove_file(&folder) {
-                tracing::warn!(path = %folder.display(), %error, "cannot be removed yet");
-            }
+        if !is_folder(storage, &folder)? {
             continue;
         }
         for file in names(storage, &folder)? {

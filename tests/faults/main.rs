@@ -8,8 +8,10 @@ mod segment;
 
 mod cuts;
 mod damage;
+mod foreign;
 mod limits;
 mod locks;
+mod many;
 mod names;
 mod restored;
 mod stale;

@@ -261,6 +261,18 @@ fn files_restored_from_an_older_copy() {
     assert!(is_crash(&file.len().unwrap_err()));
 }
 
+/// A copy comes to a disk that has given no numbers yet: what is made there is new.
+#[test]
+fn files_restored_to_another_disk() {
+    let (from, to) = (Sim::new(1), Sim::new(2));
+    from.create_dir(path("/folder")).unwrap();
+    from.sync_dir(path("/")).unwrap();
+    to.restore(&from.snapshot()).unwrap();
+    to.create(path("/file"), 1).unwrap();
+    to.create(path("/folder/file"), 1).unwrap();
+    assert_eq!(to.list(path("/folder")).unwrap().len(), 1);
+}
+
 #[test]
 fn damage_is_done_to_cache_and_medium() {
     let sim = Sim::new(1);

@@ -329,6 +329,9 @@ impl World {
             };
             nodes.insert(*number, node);
         }
+        // The copy may be of another disk, with numbers that this one has not given yet.
+        let above = nodes.last_key_value().map_or(ROOT, |(last, _)| *last) + 1;
+        self.next = self.next.max(above);
         self.nodes = nodes;
         self.drop_nameless();
         self.generation += 1;

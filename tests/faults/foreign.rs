@@ -1,0 +1,111 @@
+//! Things in a store's folder that this version of the library did not put there.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tidelog::{Error, Record, Store};
+
+use crate::kit::{BACKENDS, Place, fill, fingerprint, one, segments_of};
+use crate::segment::Segment;
+
+/// A closed store with a topic of a few records.
+fn closed() -> Place {
+    let place = Place::new();
+    let store = place.open(BACKENDS[0]);
+    store.create_topic("t", segments_of(64 << 10)).unwrap();
+    fill(&one(&store, "t"), 0..5, 100);
+    store.close().unwrap();
+    place
+}
+
+/// D27. Names led out of the data folder, and what lay there was removed. So let a topic's folder,
+/// or a partition's, be a link: deleting the topic is refused, and nothing behind the link moves.
+#[test]
+fn deleting_a_topic_behind_a_link_is_refused_and_removes_nothing() {
+    for whole in [true, false] {
+        let place = closed();
+        let log = place.log("t");
+        let path = if whole { log.parent().unwrap() } else { &log };
+        let outside = tempfile::tempdir().unwrap();
+        let elsewhere = outside.path().join("elsewhere");
+        fs::rename(path, &elsewhere).unwrap();
+        symlink(&elsewhere, path).unwrap();
+        let before = fingerprint(&elsewhere);
+        for _ in 0..2 {
+            let store = Store::open(&place.root).unwrap();
+            let refused = store.delete_topic("t");
+            assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+            assert_eq!(store.topics().len(), 1, "it is there as before");
+            store.close().unwrap();
+            assert_eq!(fingerprint(&elsewhere), before);
+        }
+        fs::remove_file(path).unwrap();
+        fs::rename(&elsewhere, path).unwrap();
+        let store = Store::open(&place.root).unwrap();
+        store.delete_topic("t").unwrap();
+        store.close().unwrap();
+    }
+}
+
+/// D27. A link in the trash is not followed when the trash is emptied.
+#[test]
+fn emptying_the_trash_removes_nothing_behind_a_link() {
+    let place = closed();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("precious"), "x").unwrap();
+    let trash = place.root.join("trash");
+    fs::create_dir_all(&trash).unwrap();
+    symlink(outside.path(), trash.join("000000-9")).unwrap();
+    let store = Store::open(&place.root).unwrap();
+    store.delete_topic("t").unwrap();
+    store.close().unwrap();
+    assert!(outside.path().join("precious").exists());
+}
+
+/// Makes a segment's header that of a later version, soundly.
+fn later(path: &Path) {
+    let mut segment = Segment::read(path);
+    segment.bytes[8] += 1;
+    segment.fix_identity();
+    segment.write();
+}
+
+/// A store that a later version wrote is refused as that, and left as it is: by a segment's header,
+/// by the journal's, by a kind of journal record.
+#[test]
+fn what_a_later_version_wrote_is_refused_and_left_as_it_is() {
+    let place = closed();
+    later(&place.segment("t", 0));
+    let before = fs::read(place.segment("t", 0)).unwrap();
+    let store = Store::open(&place.root).unwrap();
+    match one(&store, "t").append(Record::new("more")) {
+        Err(Error::Failed { cause, .. }) => {
+            assert!(
+                matches!(*cause, Error::UnsupportedVersion { .. }),
+                "{cause}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    store.close().unwrap();
+    assert_eq!(fs::read(place.segment("t", 0)).unwrap(), before);
+
+    let header: fn(&Path) = later;
+    let kind: fn(&Path) = |path| {
+        let mut segment = Segment::read(path);
+        let first = segment.records_at();
+        segment.bytes[first + 32] = 200;
+        segment.fix(first);
+        segment.write();
+    };
+    for change in [header, kind] {
+        let place = closed();
+        change(&place.root.join("journal/00000000.seg"));
+        let before = fingerprint(&place.root);
+        let refused = Store::open(&place.root);
+        let told = matches!(refused, Err(Error::UnsupportedVersion { .. }));
+        assert!(told, "{refused:?}");
+        assert_eq!(fingerprint(&place.root), before);
+    }
+}
