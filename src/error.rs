@@ -429,6 +429,19 @@ impl Error {
             source: Arc::new(source),
         }
     }
+
+    /// As [`Error::io`] for a file that was to be opened; [`Error::Refused`] where the disk found
+    /// something else than a file of ours, a link for instance.
+    pub(crate) fn opening(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
+        // The system's own refusals have a number.
+        if source.kind() == io::ErrorKind::InvalidInput && source.raw_os_error().is_none() {
+            return Error::Refused {
+                path: path.into(),
+                reason: "a file of the store must be a regular file of its folder's owner",
+            };
+        }
+        Error::io(op, path, source)
+    }
 }
 
 /// Whether the system says that the disk, or the quota, is used up.

@@ -201,9 +201,17 @@ impl Crew {
         self.inline
     }
 
-    /// Asks for the log's duty. It will begin after this call.
+    /// Asks for the log's duty. It will begin after this call; but a crew that has been stopped
+    /// takes up no log any more, and only [`Crew::assist`] has its duty done. A log that lay there
+    /// would never be let go of, and assisting would wait for whoever was to take it.
     pub(crate) fn request(&self, log: Arc<dyn DirtyLog>) {
-        let fresh = self.shared.queue().push(log);
+        let fresh = {
+            let mut queue = self.shared.queue();
+            if queue.stopping && !queue.claims.contains_key(&log.id()) {
+                return;
+            }
+            queue.push(log)
+        };
         if fresh && !self.inline {
             self.shared.work.notify_one();
         }

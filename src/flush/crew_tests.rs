@@ -156,3 +156,18 @@ fn who_finds_a_log_free_does_its_duty_himself() {
     });
     crew.stop();
 }
+
+/// Somebody asks a crew that has been stopped: the log is let go of, and who then assists does the
+/// duty instead of waiting for a thread that is gone.
+#[test]
+fn a_stopped_crew_keeps_no_log_and_lets_others_assist() {
+    for threads in [0, 2] {
+        let log = Scripted::new(7, |_| Next::Rest);
+        let crew = Crew::start("test", threads, |log| log.round()).unwrap();
+        crew.stop();
+        crew.request(log.clone());
+        assert_eq!(Arc::strong_count(&log), 1);
+        crew.assist(log.clone());
+        assert_eq!(log.runs(), 1);
+    }
+}

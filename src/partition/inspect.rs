@@ -97,7 +97,7 @@ pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Resu
 fn open(site: &Site, number: u32) -> Result<(Arc<dyn File>, Header)> {
     let path = site.segment(number);
     let file = site.storage.open(&path, Access::Read);
-    let file = file.map_err(|error| Error::io("open", &path, error))?;
+    let file = file.map_err(|error| Error::opening("open", &path, error))?;
     let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
     match page {
         Page::Assigned(header) if site.owns(&header.identity, number) => Ok((file, *header)),

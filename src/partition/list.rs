@@ -67,7 +67,7 @@ impl Link {
         }
         let path = site.segment(self.number);
         let file = site.storage.open(&path, Access::Read);
-        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let file = file.map_err(|error| Error::opening("open", &path, error))?;
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
         let header = self.owned(site, page)?;
         Ok(self.header.get_or_init(|| header))
@@ -93,7 +93,7 @@ impl Link {
         let file = site
             .storage
             .open(&path, Access::Read)
-            .map_err(fail("open"))?;
+            .map_err(|error| Error::opening("open", &path, error))?;
         let header = self.owned(site, read_page(file.as_ref()).map_err(fail("read"))?)?;
         let end = end_of(site, &header, successor)?;
         let layout = header.identity.layout;

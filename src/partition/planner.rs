@@ -88,13 +88,7 @@ impl Planner<'_> {
         if !self.pages.contains_key(&number) {
             let path = self.site.segment(number);
             let open = self.site.storage.open(&path, Access::Write);
-            let file = open.map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidInput => Error::Refused {
-                    path: path.clone(),
-                    reason: "a segment must be a regular file of the store's owner",
-                },
-                _ => Error::io("open", &path, error),
-            })?;
+            let file = open.map_err(|error| Error::opening("open", &path, error))?;
             let page = read_page(file.as_ref()).map_err(|e| self.site.io("read", number, e))?;
             if let Page::Bad(flaw) = page
                 && flaw.is_unsupported()

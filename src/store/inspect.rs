@@ -91,6 +91,7 @@ impl VerifyReport {
 /// [`Error::NoStore`] if there is none; what is damaged is not an error but in the report.
 pub fn verify(path: impl AsRef<Path>, options: &crate::StoreOptions) -> Result<VerifyReport> {
     let (root, storage) = (path.as_ref(), &options.storage);
+    super::open::refuse_foreign(storage.as_ref(), root)?;
     let id = super::open::existing_id(storage, root)?;
     let read = journal::peek(&journal::site(storage, root, id))?;
     let mut topics: Vec<_> = read.fold.topics().collect();
@@ -123,7 +124,9 @@ fn check(
 ) -> Result<LogReport> {
     let site = super::log_cell::site(storage, root, store, (topic, partition, log))?;
     let promises = super::log_cell::promises(fold, log, fold.closed());
-    let (found, error) = match partition::inspect(&site, &promises) {
+    let inspected =
+        super::log_cell::refuse_links(&site).and_then(|()| partition::inspect(&site, &promises));
+    let (found, error) = match inspected {
         Ok(found) => (found, None),
         Err(error) => (Inspected::default(), Some(error)),
     };

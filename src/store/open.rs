@@ -161,12 +161,12 @@ fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {
     let note = format!("pid {}\n", std::process::id());
     storage.lock(&path, &note).map_err(|error| match error {
         LockError::Held { pid } => Error::Locked { path, pid },
-        LockError::Io(error) => Error::io("lock", path, error),
+        LockError::Io(error) => Error::opening("lock", path, error),
     })
 }
 
 /// Refuses a symbolic link, or anything but a folder, where a folder of the store should be.
-fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
+pub(super) fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
     for name in FOLDERS {
         let path = root.join(name);
         let kind = storage.kind(&path);
@@ -192,7 +192,7 @@ fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>>
         }
         let path = dir.join(&entry);
         let file = storage.open(&path, Access::Read);
-        let file = file.map_err(|error| Error::io("open", &path, error))?;
+        let file = file.map_err(|error| Error::opening("open", &path, error))?;
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
         match page {
             Page::Assigned(header) => return Ok(Some(header.identity.store)),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use tidelog::sys::Backend;
-use tidelog::{Error, Record, Start};
+use tidelog::{Error, Record, Start, Timestamp};
 
 use crate::kit::{
     BACKENDS, ENDS, End, Place, damaged, end, fill, fingerprint, one, options, payload, scan,
@@ -209,4 +209,57 @@ fn tell(image: &Place, offset: u64, lie: usize, fixed: bool) {
         segment.fix(frame.place);
     }
     segment.write();
+}
+
+/// D29. One damaged index made opening read the whole log. It costs nothing when the store is
+/// opened, and look-ups walk: they find what they found before.
+#[test]
+fn a_damaged_index_of_a_sealed_segment_costs_opening_nothing_and_hides_nothing() {
+    for how in ENDS {
+        let place = Place::new();
+        let store = place.open(Backend::Mapped);
+        store.create_topic("t", segments_of(128 << 10)).unwrap();
+        for number in 0..4000_u64 {
+            let record =
+                Record::new(payload(number, 100)).at(Timestamp::from_nanos(number as i64 * 10));
+            match number % 50 {
+                0 => drop(one(&store, "t").append(record).unwrap()),
+                _ => continue,
+            }
+            let rest = (number + 1..number + 50).map(|number| {
+                Record::new(payload(number, 100)).at(Timestamp::from_nanos(number as i64 * 10))
+            });
+            one(&store, "t").append_batch(rest).unwrap();
+        }
+        let place = end(place, store, how);
+        let reads = |place: &Place| {
+            let store = place.open(Backend::Mapped);
+            let partition = one(&store, "t");
+            assert_eq!(partition.end().unwrap(), 4000);
+            let reads = store.io().bytes_read.get();
+            for number in (0..4000).step_by(37) {
+                let found = partition
+                    .find(Timestamp::from_nanos(number * 10 - 5))
+                    .unwrap();
+                assert_eq!(found, number as u64);
+                let mut read = partition.read(found..found + 1).unwrap();
+                assert_eq!(read.next().unwrap().unwrap().payload(), payload(found, 100));
+            }
+            drop(partition);
+            store.close().unwrap();
+            reads
+        };
+        let sound = reads(&place.killed());
+        for number in 0..4 {
+            for filler in [0, 0xff, 0x11] {
+                let image = place.killed();
+                let mut segment = Segment::read(image.segment("t", number));
+                let index = 4096..segment.records_at();
+                segment.bytes[index].fill(filler);
+                segment.write();
+                let damaged = reads(&image);
+                assert_eq!(damaged, sound, "segment {number} {how:?}");
+            }
+        }
+    }
 }

@@ -185,7 +185,10 @@ fn a_failed_sync_of_a_segment_to_come_refuses_one_append() {
             let refused = partition.end().unwrap();
             assert!(refused < 60, "{refused} records of a kilobyte in 64");
             disk.heal();
-            fill(&partition, refused..1500, 100);
+            // An attempt that was under way before may still refuse the next one.
+            let next = payload(refused, 100);
+            life::until(|| partition.append(Record::new(&next)).is_ok());
+            fill(&partition, refused + 1..1500, 100);
             let length = |number| {
                 if (1..refused).contains(&number) {
                     1000
