@@ -105,6 +105,11 @@ impl Planner<'_> {
         if !self.numbers.contains(&number) {
             return Ok(None);
         }
+        self.header_of(number)
+    }
+
+    /// The header of a segment file, in the chain or not, that belongs to this log.
+    fn header_of(&mut self, number: u32) -> Result<Option<&Header>> {
         let site = self.site;
         match &self.found(number)?.page {
             Page::Assigned(header) if site.owns(&header.identity, number) => Ok(Some(header)),
@@ -172,10 +177,11 @@ impl Planner<'_> {
 
     /// The plan of a log of which no segment is there.
     fn nothing(&self, first: u32) -> Result<Plan> {
-        if self.promises.floor > 0 || self.promises.end.is_some() {
+        let promises = self.promises;
+        if promises.exists || promises.floor > 0 || promises.end.is_some() {
             let reason = format!(
-                "no segment is there, offset {} is promised",
-                self.promises.floor
+                "it held records (offset {} is promised), and its first segment is not there",
+                promises.floor
             );
             return Err(self.site.mismatch(&self.site.dir, reason));
         }
@@ -353,8 +359,13 @@ impl Planner<'_> {
         }))
     }
 
-    /// Files must reach as far as the log's recorded end says.
+    /// Files must reach as far as is promised of them.
     fn check(&mut self, plan: Plan) -> Result<Plan> {
+        let floor = self.promises.floor;
+        if plan.next < floor {
+            let reason = format!("it ends at offset {}, {floor} is promised", plan.next);
+            return Err(self.site.mismatch(&self.site.dir, reason));
+        }
         let Some(end) = self.promises.end else {
             return Ok(plan);
         };
@@ -373,14 +384,22 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// Says what becomes of the files that are not in the chain.
+    /// Says what becomes of the files that are not in the chain. Where there is no chain, a segment
+    /// of this log has lost those before it, which is nothing to tidy up.
     fn finish(&mut self, mut plan: Plan, numbers: Vec<u32>) -> Result<Plan> {
         let chain = plan.last.map(|last| plan.first..=last);
         for number in numbers {
             if number < plan.first || chain.as_ref().is_some_and(|chain| chain.contains(&number)) {
                 continue;
             }
+            let path = self.site.segment(number);
+            let owned = self.header_of(number)?.is_some();
             let aside = match self.found(number)?.page {
+                _ if owned && chain.is_none() => {
+                    return Err(self
+                        .site
+                        .mismatch(&path, "the segments before it are not there"));
+                }
                 Page::Short | Page::Unassigned => Aside::Remove,
                 Page::Assigned(_) | Page::Bad(_) => Aside::Keep,
             };

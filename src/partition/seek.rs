@@ -101,15 +101,18 @@ fn place_of(segment: &Segment, offset: u64) -> u64 {
 
 /// Walks to an offset, which does not lie before `place`.
 fn walk_to(segment: &Segment, mut place: u64, offset: u64) -> u64 {
+    // What should lie at `place`; known at the segment's start, and behind each sound frame.
+    let mut next = segment.base();
     loop {
         match segment.frame_at(place) {
             Ok(Some(frame)) if segment.base() + u64::from(frame.delta()) < offset => {
                 place += frame.padded_len() as u64;
+                next = segment.base() + u64::from(frame.delta()) + 1;
             }
             // The end, or the frame itself.
             Ok(_) => return place,
             // Damage: the offset lies behind it, or in it.
-            Err(_) => match segment.resume(place, 0, offset + 1) {
+            Err(_) => match segment.resume(place, next, offset + 1) {
                 Some((behind, _)) => place = behind,
                 None => return place,
             },
@@ -122,14 +125,18 @@ fn first_at(segment: &Segment, time: i64) -> Option<u64> {
     let hint = before_time(&segment.entries(), time);
     let sound = |place: &u64| matches!(segment.frame_at(*place), Ok(Some(_)));
     let mut place = hint.filter(sound).unwrap_or_else(|| segment.start());
+    let mut next = segment.base();
     loop {
         match segment.frame_at(place) {
             Ok(Some(frame)) if frame.timestamp() >= time => {
                 return Some(segment.base() + u64::from(frame.delta()));
             }
-            Ok(Some(frame)) => place += frame.padded_len() as u64,
+            Ok(Some(frame)) => {
+                place += frame.padded_len() as u64;
+                next = segment.base() + u64::from(frame.delta()) + 1;
+            }
             Ok(None) => return None,
-            Err(_) => place = segment.resume(place, 0, u64::MAX)?.0,
+            Err(_) => place = segment.resume(place, next, u64::MAX)?.0,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::mark::Mark;
 use crate::error::Flaw;
-use crate::format::{Entry, Peek};
+use crate::format::{Entry, HEAD, Peek};
 use crate::index::Pace;
 use crate::segment::{Header, Walk};
 use crate::sys::File;
@@ -190,6 +190,7 @@ impl Walked {
     /// whose epoch does not fall.
     pub(crate) fn beyond(&mut self, bad: At, epoch: u32, reach: u64) -> io::Result<Beyond> {
         let (base, from) = (self.base(), self.at.place);
+        let start = self.header.identity.layout.records_at;
         let to = from
             .saturating_add(reach)
             .min(self.header.identity.layout.capacity);
@@ -198,7 +199,10 @@ impl Walked {
             let offset = base + u64::from(peek.delta);
             let proves = offset.saturating_sub(u64::from(peek.lag));
             let plausible = place > bad.place && offset > bad.next && peek.epoch >= epoch;
+            let short = peek.lag <= most_frames(reach) && u64::from(peek.length) <= reach;
             if plausible
+                && short
+                && peek.delta <= most_frames(place - start)
                 && Some(proves) > promise
                 && proves > bad.next.min(offset)
                 && walk.frame(place)?.is_ok()
@@ -220,13 +224,14 @@ impl Walked {
         let (base, at) = (self.base(), self.at);
         let mut found = None;
         let capacity = self.header.identity.layout.capacity;
-        let fits = |peek: &Peek| {
+        let fits = |place: u64, peek: &Peek| {
             let offset = base + u64::from(peek.delta);
-            offset > at.next && offset <= promise && peek.epoch >= epoch
+            let near = offset.saturating_sub(at.next) <= u64::from(most_frames(place - at.place));
+            near && offset > at.next && offset <= promise && peek.epoch >= epoch
         };
         self.walk
             .search(at.place + 8, capacity, |walk, place, peek| {
-                if fits(&peek) && walk.frame(place)?.is_ok() {
+                if fits(place, &peek) && walk.frame(place)?.is_ok() {
                     found = Some(At {
                         place,
                         next: base + u64::from(peek.delta),
@@ -270,4 +275,10 @@ impl Walked {
         }
         self.pace = pace;
     }
+}
+
+/// How many frames so many bytes hold at the most. What claims more is refused before it is
+/// checked, so that a search through payloads stays linear.
+fn most_frames(bytes: u64) -> u32 {
+    u32::try_from(bytes / HEAD as u64).unwrap_or(u32::MAX)
 }

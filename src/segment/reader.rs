@@ -114,16 +114,24 @@ impl Segment {
     }
 
     /// The first sound frame at or after `place` with an offset in `from..below`, looked for in
-    /// steps of the alignment: how a reader gets past a damaged one.
-    pub(crate) fn resume(&self, mut place: u64, from: u64, below: u64) -> Option<(u64, u64)> {
-        while place < self.published() {
-            if let Ok(Some(frame)) = self.frame_at(place) {
-                let offset = self.base() + u64::from(frame.delta());
-                if (from..below).contains(&offset) {
-                    return Some((place, offset));
-                }
+    /// steps of the alignment: how a reader gets past a damaged one. A head whose offset is too
+    /// far away for the bytes between is not checked, so that a search through payloads stays
+    /// linear.
+    pub(crate) fn resume(&self, place: u64, from: u64, below: u64) -> Option<(u64, u64)> {
+        let published = self.records.published();
+        let mut at = place;
+        while at < self.start() + published {
+            let head = self.guarded(at - self.start(), published, HEAD as u64);
+            let peek = head.ok().and_then(Frame::peek);
+            let offset = peek.map(|peek| self.base() + u64::from(peek.delta));
+            let frames = (at - place) / HEAD as u64 + 1;
+            if let Some(offset) = offset
+                && (from..below.min(from.saturating_add(frames))).contains(&offset)
+                && matches!(self.frame_at(at), Ok(Some(_)))
+            {
+                return Some((at, offset));
             }
-            place += ALIGN as u64;
+            at += ALIGN as u64;
         }
         None
     }

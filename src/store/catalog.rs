@@ -98,7 +98,8 @@ fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
         unsettled_bytes: options.unsettled_bytes,
         reach_bytes: reach
             .max(options.unsettled_bytes)
-            .max(options.max_batch_bytes),
+            .max(options.max_batch_bytes)
+            .max(options.max_record_bytes),
     }
 }
 
