@@ -384,8 +384,10 @@ impl Planner<'_> {
         Ok(plan)
     }
 
-    /// Says what becomes of the files that are not in the chain. Where there is no chain, a segment
-    /// of this log has lost those before it, which is nothing to tidy up.
+    /// Says what becomes of the files that are not in the chain. Where the journal has no chain, a
+    /// segment of it has lost those before it, which is nothing to tidy up: an owner writes its
+    /// first record durably before any second segment. (Of another log that acknowledged nothing
+    /// yet, any header may have reached the disk.)
     fn finish(&mut self, mut plan: Plan, numbers: Vec<u32>) -> Result<Plan> {
         let chain = plan.last.map(|last| plan.first..=last);
         for number in numbers {
@@ -393,9 +395,9 @@ impl Planner<'_> {
                 continue;
             }
             let path = self.site.segment(number);
-            let owned = self.header_of(number)?.is_some();
+            let begun = self.site.topic.is_journal() && self.header_of(number)?.is_some();
             let aside = match self.found(number)?.page {
-                _ if owned && chain.is_none() => {
+                _ if begun && chain.is_none() => {
                     return Err(self
                         .site
                         .mismatch(&path, "the segments before it are not there"));
