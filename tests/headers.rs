@@ -1,8 +1,11 @@
 //! Headers that rot, and files that are lost: nothing starts again from nothing.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::copy;
 use tidelog::{Error, Record, Store, TopicOptions};
 
 /// A store with a topic over several segments, all of it read by a subscription that committed;
@@ -29,22 +32,9 @@ fn used(closed: bool) -> (tempfile::TempDir, PathBuf) {
         return (dir, live);
     }
     let killed = dir.path().join("killed");
-    copy(&live, &killed);
+    copy(&live, &killed).unwrap();
     store.close().unwrap();
     (dir, killed)
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
 }
 
 fn flip(path: &Path, place: usize) {

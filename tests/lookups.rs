@@ -1,23 +1,12 @@
 //! Looking up after crashes, restored files, and with thousands of topics.
 
+mod common;
+
 use std::fs;
 use std::path::Path;
 
+use common::copy;
 use tidelog::{Error, OwnedRecord, Record, Start, Store, Timestamp, TopicOptions};
-
-/// Copies a folder as a killed process would leave it: what is in the cache is in the files.
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).unwrap();
-        }
-    }
-}
 
 fn small() -> TopicOptions {
     TopicOptions::new()
@@ -77,7 +66,7 @@ fn lookups_agree_with_a_scan_after_each_of_several_kills() {
             topic.append_batch(records).unwrap();
         }
         let killed = dir.path().join(life.to_string());
-        copy(&path, &killed);
+        copy(&path, &killed).unwrap();
         store.close().unwrap();
         path = killed;
         let store = Store::open(&path).unwrap();
@@ -102,10 +91,10 @@ fn older_segments_under_a_newer_journal_are_told_and_kept() {
         store.close().unwrap();
     };
     append(900);
-    copy(&path.join("topics"), &dir.path().join("yesterday"));
+    copy(&path.join("topics"), &dir.path().join("yesterday")).unwrap();
     append(300);
     fs::remove_dir_all(path.join("topics")).unwrap();
-    copy(&dir.path().join("yesterday"), &path.join("topics"));
+    copy(&dir.path().join("yesterday"), &path.join("topics")).unwrap();
     let names = |dir: &Path| {
         let mut names: Vec<_> = fs::read_dir(dir)
             .unwrap()

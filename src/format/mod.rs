@@ -53,7 +53,7 @@ pub(crate) use index::{Entry, entries};
 pub(crate) use layout::Layout;
 pub(crate) use name::TopicName;
 pub(crate) use oversize::Oversize;
-pub(crate) use record::{Frame, HEAD, Parts, Peek, Stamp, padded};
+pub(crate) use record::{Frame, HEAD, Parts, Peek, Stamp, most_frames, padded};
 pub(crate) use seed::Seed;
 pub(crate) use slot::{Choice, Sector, Slot, choose};
 

@@ -81,6 +81,12 @@ pub(crate) struct Stamp {
     pub(crate) more: bool,
 }
 
+/// How many frames so many bytes hold at the most: what claims to be further away than that need
+/// not be checked, so that a search through payloads stays linear.
+pub(crate) const fn most_frames(bytes: u64) -> u64 {
+    bytes / HEAD as u64
+}
+
 /// What a frame of this length takes up.
 pub(crate) const fn padded(length: u32) -> usize {
     (length as usize).next_multiple_of(ALIGN)

@@ -1,15 +1,13 @@
 //! Every frame of a log, by positioned reads: what verifying sees.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::plan::{Plan, Promises};
 use super::planner::plan;
 use super::site::{Damage, Site};
 use crate::error::{Error, Flaw, Result};
-use crate::format::ALIGN;
-use crate::segment::{End, Header, Page, Walk, read_page};
-use crate::sys::{Access, File};
+use crate::segment::{End, Header, Walk};
+use crate::sys::File;
 
 /// What a log holds.
 #[derive(Debug, Default)]
@@ -77,7 +75,7 @@ pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Resu
     let Some(last) = plan.last else {
         return Ok(None);
     };
-    let mut next = open(site, plan.first)?;
+    let mut next = site.header(plan.first)?;
     let first = next.1.identity.base;
     for number in plan.first..=last {
         let (file, header) = next;
@@ -85,25 +83,13 @@ pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Resu
             visit_segment(site, &file, &header, plan.end(), visitor)?;
             break;
         }
-        next = open(site, number + 1)?;
+        next = site.header(number + 1)?;
         let end = header
             .end(&next.1)
             .ok_or_else(|| site.mismatch(&site.segment(number), "nothing says where it ends"))?;
         visit_segment(site, &file, &header, end, visitor)?;
     }
     Ok(Some(first))
-}
-
-fn open(site: &Site, number: u32) -> Result<(Arc<dyn File>, Header)> {
-    let path = site.segment(number);
-    let file = site.storage.open(&path, Access::Read);
-    let file = file.map_err(|error| Error::opening("open", &path, error))?;
-    let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
-    match page {
-        Page::Assigned(header) if site.owns(&header.identity, number) => Ok((file, *header)),
-        Page::Bad(flaw) => Err(site.mismatch(&path, format!("its header is damaged: {flaw}"))),
-        _ => Err(site.mismatch(&path, "it is not the segment of this log that it was")),
-    }
 }
 
 fn visit_segment(
@@ -129,7 +115,10 @@ fn visit_segment(
             Ok(_) => Flaw::Stale,
             Err(flaw) => flaw,
         };
-        let behind = resume(&mut walk, place, end, (base, next)).map_err(fail)?;
+        let behind = walk.resume((place, next), end.place, base, |offset, _| {
+            offset < end.next
+        });
+        let behind = behind.map_err(fail)?;
         let (to, offset) = behind.unwrap_or((end.place, end.next));
         let damage = Damage {
             segment: number,
@@ -150,23 +139,4 @@ fn visit_segment(
         visitor.damage(damage, Flaw::Empty)?;
     }
     Ok(())
-}
-
-/// The first sound frame behind `place` with an offset that can follow.
-fn resume(
-    walk: &mut Walk,
-    place: u64,
-    end: End,
-    (base, next): (u64, u64),
-) -> std::io::Result<Option<(u64, u64)>> {
-    let mut found = None;
-    walk.search(place + ALIGN as u64, end.place, |walk, at, peek| {
-        let offset = base + u64::from(peek.delta);
-        if offset > next && offset < end.next && walk.frame(at)?.is_ok() {
-            found = Some((at, offset));
-            return Ok(ControlFlow::Break(()));
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    Ok(found)
 }

@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use super::site::Site;
 use crate::error::{Error, Result};
 use crate::format::Entry;
-use crate::segment::{End, Header, Page, Segment, read_page};
+use crate::segment::{End, Header, Segment};
 use crate::sys::{Access, View};
 
 /// One segment in the list.
@@ -65,21 +65,8 @@ impl Link {
         if let Some(header) = self.header.get() {
             return Ok(header);
         }
-        let path = site.segment(self.number);
-        let file = site.storage.open(&path, Access::Read);
-        let file = file.map_err(|error| Error::opening("open", &path, error))?;
-        let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
-        let header = self.owned(site, page)?;
+        let (_, header) = site.header(self.number)?;
         Ok(self.header.get_or_init(|| header))
-    }
-
-    fn owned(&self, site: &Site, page: Page) -> Result<Header> {
-        let path = site.segment(self.number);
-        match page {
-            Page::Assigned(header) if site.owns(&header.identity, self.number) => Ok(*header),
-            Page::Bad(flaw) => Err(site.mismatch(&path, format!("its header is damaged: {flaw}"))),
-            _ => Err(site.mismatch(&path, "it is not the segment of this log that it was")),
-        }
     }
 
     /// The segment, opened if nobody holds it. `successor` tells where it ends if no seal does.
@@ -90,11 +77,7 @@ impl Link {
         }
         let path = site.segment(self.number);
         let fail = |op| move |error| Error::io(op, site.segment(self.number), error);
-        let file = site
-            .storage
-            .open(&path, Access::Read)
-            .map_err(|error| Error::opening("open", &path, error))?;
-        let header = self.owned(site, read_page(file.as_ref()).map_err(fail("read"))?)?;
+        let (file, header) = site.header(self.number)?;
         let end = end_of(site, &header, successor)?;
         let layout = header.identity.layout;
         let length = file.len().map_err(fail("inspect"))?;

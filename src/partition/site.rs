@@ -4,10 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, Flaw};
+use crate::error::{Error, Flaw, Result};
 use crate::format::{Identity, TopicName};
-use crate::segment::{Trouble, file_name};
-use crate::sys::Storage;
+use crate::segment::{Header, Page, Trouble, file_name, read_page};
+use crate::sys::{Access, File, Storage};
 
 /// A log's coordinates.
 #[derive(Debug, Clone)]
@@ -37,6 +37,19 @@ impl Site {
     /// Whether a segment header was written for this log and this number.
     pub(crate) fn owns(&self, identity: &Identity, number: u32) -> bool {
         identity.store == self.store && identity.log == self.log && identity.number == number
+    }
+
+    /// Opens a segment of the log for reading: its file, and its header, which must be there.
+    pub(crate) fn header(&self, number: u32) -> Result<(Arc<dyn File>, Header)> {
+        let path = self.segment(number);
+        let file = self.storage.open(&path, Access::Read);
+        let file = file.map_err(|error| Error::opening("open", &path, error))?;
+        let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
+        match page {
+            Page::Assigned(header) if self.owns(&header.identity, number) => Ok((file, *header)),
+            Page::Bad(flaw) => Err(self.mismatch(&path, format!("its header is damaged: {flaw}"))),
+            _ => Err(self.mismatch(&path, "it is not the segment of this log that it was")),
+        }
     }
 
     /// The log fails from now on.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::mark::Mark;
 use crate::error::Flaw;
-use crate::format::{Entry, HEAD, Peek};
+use crate::format::{Entry, most_frames};
 use crate::index::Pace;
 use crate::segment::{Header, Walk};
 use crate::sys::File;
@@ -199,10 +199,11 @@ impl Walked {
             let offset = base + u64::from(peek.delta);
             let proves = offset.saturating_sub(u64::from(peek.lag));
             let plausible = place > bad.place && offset > bad.next && peek.epoch >= epoch;
-            let short = peek.lag <= most_frames(reach) && u64::from(peek.length) <= reach;
+            let short =
+                u64::from(peek.lag) <= most_frames(reach) && u64::from(peek.length) <= reach;
             if plausible
                 && short
-                && peek.delta <= most_frames(place - start)
+                && u64::from(peek.delta) <= most_frames(place - start)
                 && Some(proves) > promise
                 && proves > bad.next.min(offset)
                 && walk.frame(place)?.is_ok()
@@ -222,25 +223,12 @@ impl Walked {
     /// `promise`.
     pub(crate) fn resume(&mut self, epoch: u32, promise: u64) -> io::Result<Option<At>> {
         let (base, at) = (self.base(), self.at);
-        let mut found = None;
         let capacity = self.header.identity.layout.capacity;
-        let fits = |place: u64, peek: &Peek| {
-            let offset = base + u64::from(peek.delta);
-            let near = offset.saturating_sub(at.next) <= u64::from(most_frames(place - at.place));
-            near && offset > at.next && offset <= promise && peek.epoch >= epoch
-        };
-        self.walk
-            .search(at.place + 8, capacity, |walk, place, peek| {
-                if fits(place, &peek) && walk.frame(place)?.is_ok() {
-                    found = Some(At {
-                        place,
-                        next: base + u64::from(peek.delta),
-                    });
-                    return Ok(ControlFlow::Break(()));
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
-        Ok(found)
+        let bad = (at.place, at.next);
+        let found = self.walk.resume(bad, capacity, base, |offset, peek| {
+            offset <= promise && peek.epoch >= epoch
+        })?;
+        Ok(found.map(|(place, next)| At { place, next }))
     }
 
     /// What the segment adds up to where the walk stands.
@@ -275,10 +263,4 @@ impl Walked {
         }
         self.pace = pace;
     }
-}
-
-/// How many frames so many bytes hold at the most. What claims more is refused before it is
-/// checked, so that a search through payloads stays linear.
-fn most_frames(bytes: u64) -> u32 {
-    u32::try_from(bytes / HEAD as u64).unwrap_or(u32::MAX)
 }

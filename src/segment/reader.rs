@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use crate::format::{ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, padded};
+use crate::format::{
+    ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, most_frames, padded,
+};
 use crate::sys::{File, View};
 
 /// Where a segment ends.
@@ -124,7 +126,7 @@ impl Segment {
             let head = self.guarded(at - self.start(), published, HEAD as u64);
             let peek = head.ok().and_then(Frame::peek);
             let offset = peek.map(|peek| self.base() + u64::from(peek.delta));
-            let frames = (at - place) / HEAD as u64 + 1;
+            let frames = most_frames(at - place) + 1;
             if let Some(offset) = offset
                 && (from..below.min(from.saturating_add(frames))).contains(&offset)
                 && matches!(self.frame_at(at), Ok(Some(_)))

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use crate::format::{ALIGN, Flaw, Frame, HEAD, Peek, Seed, padded};
+use crate::format::{ALIGN, Flaw, Frame, HEAD, Peek, Seed, most_frames, padded};
 use crate::sys::File;
 
 /// How much is read at once.
@@ -79,6 +79,29 @@ impl Walk {
             place += ALIGN as u64;
         }
         Ok(dirty)
+    }
+
+    /// The first sound frame behind the bad one at `place`, where the offset `next` should have
+    /// been: below `to`, in a segment that begins with the offset `base`, with an offset and a head
+    /// that `fits` would have.
+    pub(crate) fn resume(
+        &mut self,
+        (place, next): (u64, u64),
+        to: u64,
+        base: u64,
+        fits: impl Fn(u64, Peek) -> bool,
+    ) -> io::Result<Option<(u64, u64)>> {
+        let mut found = None;
+        self.search(place + ALIGN as u64, to, |walk, at, peek| {
+            let offset = base + u64::from(peek.delta);
+            let behind = next + 1..=next.saturating_add(most_frames(at - place));
+            if behind.contains(&offset) && fits(offset, peek) && walk.frame(at)?.is_ok() {
+                found = Some((at, offset));
+                return Ok(ControlFlow::Break(()));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
     }
 
     /// How many bytes from `place` on are zero, in whole words, within what is read at once.

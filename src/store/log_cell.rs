@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::inner::{Inner, TopicInner};
+use super::open::refuse_link;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, SegmentEnd};
 use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
-use crate::sys::{Kind, Storage};
+use crate::sys::Storage;
 
 /// Bytes that a frame may take beyond what its topic limits.
 const SLACK: u64 = 64 << 10;
@@ -103,19 +104,8 @@ impl LogCell {
 /// Refuses a symbolic link, or anything but a folder, where the topic's or the log's should be.
 pub(super) fn refuse_links(site: &Site) -> Result<()> {
     let topic = site.dir.parent().unwrap_or(&site.dir);
-    for path in [topic, &site.dir] {
-        let kind = site.storage.kind(path);
-        match kind.map_err(|error| Error::io("inspect", path, error))? {
-            None | Some(Kind::Folder) => {}
-            Some(_) => {
-                return Err(Error::Refused {
-                    path: path.to_owned(),
-                    reason: "a folder of the store must be a folder, not a link or a file",
-                });
-            }
-        }
-    }
-    Ok(())
+    let mut paths = [topic, &site.dir].into_iter();
+    paths.try_for_each(|path| refuse_link(site.storage.as_ref(), path))
 }
 
 /// Where a partition's log lies.

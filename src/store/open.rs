@@ -167,20 +167,21 @@ fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {
 
 /// Refuses a symbolic link, or anything but a folder, where a folder of the store should be.
 pub(super) fn refuse_foreign(storage: &dyn Storage, root: &Path) -> Result<()> {
-    for name in FOLDERS {
-        let path = root.join(name);
-        let kind = storage.kind(&path);
-        match kind.map_err(|error| Error::io("inspect", &path, error))? {
-            None | Some(Kind::Folder) => {}
-            Some(_) => {
-                return Err(Error::Refused {
-                    path,
-                    reason: "a folder of the store must be a folder, not a link or a file",
-                });
-            }
-        }
+    FOLDERS
+        .iter()
+        .try_for_each(|name| refuse_link(storage, &root.join(name)))
+}
+
+/// Refuses a symbolic link, or anything but a folder, at a path; nothing there is fine.
+pub(super) fn refuse_link(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let kind = storage.kind(path);
+    match kind.map_err(|error| Error::io("inspect", path, error))? {
+        None | Some(Kind::Folder) => Ok(()),
+        Some(_) => Err(Error::Refused {
+            path: path.to_owned(),
+            reason: "a folder of the store must be a folder, not a link or a file",
+        }),
     }
-    Ok(())
 }
 
 /// The store's id, which every segment of its journal carries; `None` if there is none yet.

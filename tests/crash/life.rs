@@ -133,6 +133,11 @@ impl Run<'_> {
             .max_batch_bytes(256 << 10)
             .unsettled_bytes(64 << 10);
         self.say(format!("create {name}: {partitions} partitions"));
+        self.make(name, partitions, options)
+    }
+
+    /// Makes a topic: it is there, or perhaps.
+    pub(super) fn make(&mut self, name: &str, partitions: u32, options: TopicOptions) -> Check {
         let failed = self.journal_failed();
         let made = self.open_store()?.create_topic(name, options);
         let there = match made {

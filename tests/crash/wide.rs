@@ -4,7 +4,7 @@
 
 use tidelog::{Error, Store, TopicOptions};
 
-use crate::model::{Check, There, Topic};
+use crate::model::Check;
 use crate::run::{Run, in_doubt};
 
 /// One seed in so many is wide.
@@ -52,21 +52,7 @@ impl Run<'_> {
             .max_batch_bytes(2 << 20)
             .unsettled_bytes(1 << 20);
         self.say(format!("create {BIG}"));
-        let failed = self.journal_failed();
-        let made = self.open_store()?.create_topic(BIG, options);
-        let there = match made {
-            Ok(_) => There::Yes,
-            Err(error) => {
-                self.error("create", &error)?;
-                if failed || !in_doubt(&error) {
-                    return Ok(());
-                }
-                self.troubled = true;
-                There::Perhaps
-            }
-        };
-        self.topics.insert(BIG.to_owned(), Topic::new(1, there));
-        Ok(())
+        self.make(BIG, 1, options)
     }
 
     /// States again and again how large the records of the bulky topic may be.

@@ -1,11 +1,12 @@
 //! What the rows share: stores on both back ends, images of killed stores, and the standing checks.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+
+use crate::common::copy;
 use tidelog::sys::{Backend, Disk, Mode};
 use tidelog::{Error, OwnedRecord, Partition, Record, Result, Store, StoreOptions, TopicOptions};
 
@@ -98,24 +99,6 @@ pub fn segments_of(bytes: u64) -> TopicOptions {
     TopicOptions::new()
         .first_segment_bytes(bytes)
         .max_segment_bytes(bytes)
-}
-
-/// Copies a folder. What the owner removes meanwhile may be missing.
-pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
-        let copied = match entry.file_type()?.is_dir() {
-            true => copy(&path, &to),
-            false => fs::copy(&path, &to).map(drop),
-        };
-        match copied {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
-    }
-    Ok(())
 }
 
 /// All files below a folder with what is in them: equal where no byte was changed.

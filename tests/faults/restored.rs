@@ -4,8 +4,9 @@ use std::fs;
 
 use tidelog::{Error, Record};
 
+use crate::common::copy;
 use crate::kit::{
-    BACKENDS, End, Place, copy, damaged, end, fill, fingerprint, one, payload, scan, segments_of,
+    BACKENDS, End, Place, damaged, end, fill, fingerprint, one, payload, scan, segments_of,
 };
 
 /// Puts an older copy of a log in its place.
