@@ -54,6 +54,11 @@ impl Ledger {
         self.page().clone()
     }
 
+    /// The offset that follows the last record appended.
+    pub(crate) fn next(&self) -> u64 {
+        self.page().mark.next
+    }
+
     /// Bytes of frames appended so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.page().bytes

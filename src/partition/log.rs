@@ -205,7 +205,9 @@ impl Log {
 
     /// Makes everything written so far durable.
     pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
-        let end = self.written.get();
+        // The ledger is written under the partition's lock, `written` only behind it: who has held
+        // the lock has seen every append there.
+        let end = self.ledger.next();
         self.wait_durable(self.durable.get().min(end)..end)
     }
 

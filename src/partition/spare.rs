@@ -33,8 +33,9 @@ struct State {
     spare: Option<Spare>,
     /// The number of the segment that takes over next.
     number: u32,
-    /// The length of the last segment made, if there is one.
+    /// The length of the last segment that was taken over, if there is one, and of that before.
     capacity: Option<u64>,
+    before: Option<u64>,
     /// The least length the next one must have.
     wanted: u64,
     failed: Option<Error>,
@@ -53,6 +54,7 @@ impl Shelf {
                 spare: None,
                 number,
                 capacity,
+                before: capacity,
                 wanted: 0,
                 failed: None,
                 placed: false,
@@ -74,6 +76,7 @@ impl Shelf {
         let spare = state.spare.take_if(large_enough)?;
         state.wanted = 0;
         state.number = spare.number + 1;
+        state.before = state.capacity.replace(spare.layout.capacity);
         Some(spare)
     }
 
@@ -81,6 +84,7 @@ impl Shelf {
     pub(crate) fn put_back(&self, spare: Spare) {
         let mut state = self.state();
         state.number = spare.number;
+        state.capacity = state.before;
         state.spare = Some(spare);
     }
 
@@ -155,9 +159,6 @@ impl Shelf {
         {
             let mut state = self.state();
             state.placed |= spare.is_some();
-            if let Some(spare) = &spare {
-                state.capacity = Some(spare.layout.capacity);
-            }
             state.spare = spare;
             state.failed = made.err();
             if let Some(error) = &state.failed {

@@ -1,5 +1,6 @@
 //! What can only be seen from inside.
 
+use crate::flush::DirtyLog;
 use crate::{Record, Store};
 
 /// A subscription is paused and resumed for months. The journal snapshots and lets go of its old
@@ -28,5 +29,34 @@ fn a_journal_with_many_events_stays_short() {
     assert!(archive.is_paused());
     assert_eq!(archive.committed(0).unwrap(), 1);
     drop(archive);
+    store.close().unwrap();
+}
+
+/// A spare waits while the preparer is asked for it again and again: it keeps its size, and
+/// segments double as they should.
+#[test]
+fn a_spare_that_is_asked_for_again_does_not_grow() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let topic = store.topic("quakes").unwrap();
+    let log = topic.log(0).unwrap();
+    for n in 0..2000_u32 {
+        topic
+            .append(Record::new(vec![7; 200]).key(n.to_string()))
+            .unwrap();
+        log.prepare();
+    }
+    let folder = std::fs::read_dir(dir.path().join("topics/quakes")).unwrap();
+    let folder = folder.flatten().next().unwrap().path();
+    let mut sizes: Vec<u64> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .collect();
+    sizes.sort_unstable();
+    let doubled: Vec<u64> = (0..)
+        .map(|step| (64 << 10) << step)
+        .take(sizes.len())
+        .collect();
+    assert_eq!(sizes, doubled);
     store.close().unwrap();
 }
