@@ -1,12 +1,12 @@
 //! A few threads that do one duty for many logs, and claim a log while they do.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use super::{DirtyLog, Next};
+use super::queue::{Job, Queue};
+use super::together::together;
+use super::{DirtyLog, Next, RedoSink};
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -27,108 +27,58 @@ struct Shared {
     work: Condvar,
 }
 
-#[derive(Default)]
-struct Queue {
-    due: VecDeque<Arc<dyn DirtyLog>>,
-    claims: BTreeMap<u64, Claim>,
-    later: BTreeMap<u64, (Instant, Arc<dyn DirtyLog>)>,
-    stopping: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Claim {
-    /// In `due`.
-    Queued,
-    /// A thread is at it.
-    Running,
-    /// A thread is at it, and it was asked for again meanwhile.
-    RunningAndDue,
-}
-
-impl Queue {
-    fn push(&mut self, log: Arc<dyn DirtyLog>) -> bool {
-        let id = log.id();
-        match self.claims.get(&id) {
-            None => {
-                self.claims.insert(id, Claim::Queued);
-                self.due.push_back(log);
-                true
-            }
-            Some(Claim::Queued | Claim::RunningAndDue) => false,
-            Some(Claim::Running) => {
-                self.claims.insert(id, Claim::RunningAndDue);
-                false
-            }
-        }
-    }
-
-    fn take(&mut self) -> Option<Arc<dyn DirtyLog>> {
-        let log = self.due.pop_front()?;
-        self.claims.insert(log.id(), Claim::Running);
-        Some(log)
-    }
-
-    /// Gives the claim back; whether there is something new for a thread to do or to wait for.
-    fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next) -> bool {
-        let id = log.id();
-        if self.claims.remove(&id) == Some(Claim::RunningAndDue) {
-            self.claims.insert(id, Claim::Queued);
-            self.due.push_back(log);
-            return true;
-        }
-        match next {
-            // A look that is due earlier says itself when to look again.
-            Next::After(pause) if !self.stopping && !self.later.contains_key(&id) => {
-                self.later.insert(id, (Instant::now() + pause, log));
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Moves what has rested long enough into `due`; how long until the next of the others.
-    fn promote(&mut self) -> Option<Duration> {
-        let now = Instant::now();
-        let ripe: Vec<u64> = self
-            .later
-            .iter()
-            .filter(|(_, (at, _))| *at <= now)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ripe {
-            if let Some((_, log)) = self.later.remove(&id) {
-                self.push(log);
-            }
-        }
-        let nearest = self.later.values().map(|(at, _)| *at).min()?;
-        Some(nearest.saturating_duration_since(now))
-    }
-}
-
 impl Shared {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         // Nothing that can panic runs under this mutex.
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does the duty for a log that was taken from the queue.
-    fn serve(&self, log: Arc<dyn DirtyLog>) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| (self.duty)(log.as_ref())));
-        let next = match outcome {
-            Ok(next) => next,
-            Err(panic) => {
-                log.abandon(self.name, panic_message(panic.as_ref()));
-                Next::Rest
+    /// Does a job, and wakes whoever can go on then.
+    fn serve(&self, job: Job) {
+        match job {
+            Job::Alone(log) => {
+                let duty = AssertUnwindSafe(|| (self.duty)(log.as_ref()));
+                let next = catch_unwind(duty).unwrap_or_else(|panic| {
+                    log.abandon(self.name, panic_message(panic.as_ref()));
+                    Next::Rest
+                });
+                self.queue().done(log, next);
             }
-        };
-        let (news, stopping) = {
-            let mut queue = self.queue();
-            (queue.done(log, next), queue.stopping)
-        };
+            Job::Together(journal, riders) => {
+                let round = AssertUnwindSafe(|| together(journal.as_ref(), &riders));
+                let (next, nexts) = catch_unwind(round).unwrap_or_else(|panic| {
+                    let reason = panic_message(panic.as_ref());
+                    journal.log().abandon(self.name, reason.clone());
+                    for log in &riders {
+                        log.abandon(self.name, reason.clone());
+                    }
+                    (Next::Rest, vec![Next::Rest; riders.len()])
+                });
+                let mut queue = self.queue();
+                queue.done(journal.log(), next);
+                for (log, next) in riders.into_iter().zip(nexts) {
+                    queue.done(log, next);
+                }
+            }
+        }
+        let queue = self.queue();
+        let (ready, stopping) = (queue.is_ready(), queue.stopping);
+        drop(queue);
         if stopping {
             self.work.notify_all();
-        } else if news {
+        } else if ready {
             self.work.notify_one();
+        }
+    }
+
+    /// Does what can be done now.
+    fn turn(&self) {
+        loop {
+            let job = self.queue().next();
+            match job {
+                Some(job) => self.serve(job),
+                None => return,
+            }
         }
     }
 
@@ -136,9 +86,12 @@ impl Shared {
         let mut queue = self.queue();
         loop {
             let pause = queue.promote();
-            if let Some(log) = queue.take() {
+            if let Some(job) = queue.next() {
+                if queue.is_ready() {
+                    self.work.notify_one();
+                }
                 drop(queue);
-                self.serve(log);
+                self.serve(job);
                 queue = self.queue();
                 continue;
             }
@@ -201,58 +154,55 @@ impl Crew {
         self.inline
     }
 
+    /// From now on logs that are due together, with few bytes each, ride with this journal: one
+    /// sync for all of them.
+    pub(crate) fn set_journal(&self, journal: Arc<dyn RedoSink>) {
+        self.shared.queue().set_journal(journal);
+    }
+
     /// Asks for the log's duty. It will begin after this call; but a crew that has been stopped
     /// takes up no log any more, and only [`Crew::assist`] has its duty done. A log that lay there
     /// would never be let go of, and assisting would wait for whoever was to take it.
     pub(crate) fn request(&self, log: Arc<dyn DirtyLog>) {
-        let fresh = {
+        let ready = {
             let mut queue = self.shared.queue();
-            if queue.stopping && !queue.claims.contains_key(&log.id()) {
+            if queue.stopping && !queue.is_claimed(log.id()) {
                 return;
             }
-            queue.push(log)
+            queue.push(log) && queue.is_ready()
         };
-        if fresh && !self.inline {
+        if ready && !self.inline {
             self.shared.work.notify_one();
         }
     }
 
-    /// Does the log's duty on the caller's thread if the log is free, so that a lone caller waits
-    /// for no other thread; else asks for it. It works, too, when the crew has been stopped.
+    /// Does the log's duty on the caller's thread if that can be done now, so that a lone caller
+    /// waits for no other thread; else asks for it. It works, too, when the crew has been stopped.
     pub(crate) fn assist(&self, log: Arc<dyn DirtyLog>) {
-        let free = {
+        let (job, stopping) = {
             let mut queue = self.shared.queue();
-            let free = !queue.claims.contains_key(&log.id());
-            if free {
-                queue.claims.insert(log.id(), Claim::Running);
-            }
-            free
+            let id = log.id();
+            queue.push(log);
+            (queue.next_with(id), queue.stopping)
         };
-        if free {
-            self.shared.serve(log);
-        } else {
-            self.request(log);
+        if let Some(job) = job {
+            self.shared.serve(job);
+        }
+        if stopping || self.inline {
+            // Nobody else does what has gathered meanwhile.
+            self.shared.turn();
         }
     }
 
     /// Inline: does what is due, on the caller's thread.
     pub(crate) fn turn(&self) {
-        loop {
-            let Some(log) = self.shared.queue().take() else {
-                return;
-            };
-            self.shared.serve(log);
-        }
+        self.shared.turn();
     }
 
     /// Does what is due and ends the threads; afterwards nobody is at any duty. What rests is not
     /// waited for.
     pub(crate) fn stop(&self) {
-        {
-            let mut queue = self.shared.queue();
-            queue.stopping = true;
-            queue.later.clear();
-        }
+        self.shared.queue().stop();
         self.shared.work.notify_all();
         let threads = std::mem::take(&mut *self.handles());
         let me = std::thread::current().id();
@@ -263,13 +213,14 @@ impl Crew {
         }
         self.wait_for_assistants();
         self.turn();
+        // It leads back here, by its log.
+        self.shared.queue().forget_journal();
     }
 
     /// Waits until nobody who assists is in the middle of a duty.
     fn wait_for_assistants(&self) {
         let mut queue = self.shared.queue();
-        let running = |claim: &Claim| *claim != Claim::Queued;
-        while queue.claims.values().any(running) {
+        while !queue.is_idle() {
             let waited = self.shared.work.wait(queue);
             queue = waited.unwrap_or_else(PoisonError::into_inner);
         }

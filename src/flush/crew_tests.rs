@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 use super::*;
+use std::time::{Duration, Instant};
 
 /// A log whose duty is a closure.
 struct Scripted {
@@ -34,6 +35,19 @@ impl DirtyLog for Scripted {
     fn round(&self) -> Next {
         let run = self.runs.fetch_add(1, Ordering::SeqCst);
         (self.duty)(run)
+    }
+    fn rides(&self) -> bool {
+        false
+    }
+    fn offer(&self, _: &mut Vec<u8>) -> bool {
+        false
+    }
+    fn hold(&self, _: u64) {}
+    fn kept(&self) -> Next {
+        Next::Rest
+    }
+    fn lost(&self, _: &Arc<Error>) -> Next {
+        Next::Rest
     }
     fn prepare(&self) -> Next {
         Next::Rest

@@ -16,13 +16,30 @@
 //!   commit, and there is no delay timer;
 //! * an idle crew makes no system call.
 //!
-//! This floor does not know what a log is: [`DirtyLog`] is all it sees.
+//! # One sync for many logs
+//!
+//! Once a crew knows the journal, logs with few bytes that are due at the same time *ride*: their
+//! new frames are written, as they are, into the journal, and only the journal is synced. Each of
+//! their own files is synced later, when the log has been quiet, or when the journal would have to
+//! keep its redo for too long. While the journal is being synced, logs that become due gather for
+//! its next round, and events of the journal ride along. A log with many bytes is synced by itself,
+//! at the same time; so is a lone one when nobody is at anything, which is the cheapest round there
+//! is. The journal is claimed like a log, so its rounds, too, are strictly one after another.
+//!
+//! This floor does not know what a log is: [`DirtyLog`] and [`RedoSink`] are all it sees.
 
 mod crew;
+mod pins;
+mod queue;
+mod together;
 
 pub(crate) use crew::Crew;
+pub(crate) use pins::Pins;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::error::Error;
 
 /// What a crew should do with a log whose duty has just ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +48,29 @@ pub(crate) enum Next {
     Rest,
     /// The duty once more, when the crew has nothing else to do for this long.
     After(Duration),
+    /// The duty at once, and not together with others.
+    Alone,
+}
+
+/// The journal, as the flusher sees it.
+pub(crate) trait RedoSink: Send + Sync {
+    /// The log underneath, whose claim and whose round are the journal's.
+    fn log(&self) -> Arc<dyn DirtyLog>;
+
+    /// A page without redo.
+    fn page(&self) -> Vec<u8>;
+
+    /// Writes pages of redo, and a snapshot if one is due, without waiting for anything: the
+    /// offset from which on the journal must keep the redo. `None` if there is none, or if it does
+    /// not fit what is prepared or cannot be written; what may be there all the same says nothing
+    /// that is not so.
+    fn write(&self, pages: &[Vec<u8>]) -> Option<u64>;
+
+    /// Why nothing becomes durable in the journal any more, if it has failed.
+    fn failure(&self) -> Option<Arc<Error>>;
+
+    /// The round is over: time to let go of what need not be kept any more.
+    fn tidy(&self);
 }
 
 /// A log, as the crews see it.
@@ -40,6 +80,23 @@ pub(crate) trait DirtyLog: Send + Sync {
 
     /// Syncs what was written before this call, moves `durable`, wakes who waits for it.
     fn round(&self) -> Next;
+
+    /// Whether it has so little to make durable that it should ride with the journal.
+    fn rides(&self) -> bool;
+
+    /// Adds what is written and not durable to a page of redo; false, and nothing is added, if it
+    /// would rather be synced by itself.
+    fn offer(&self, page: &mut Vec<u8>) -> bool;
+
+    /// What it offered is in the journal from that offset on, durable or not: from now on it must
+    /// be kept there.
+    fn hold(&self, from: u64);
+
+    /// What it offered is durable: moves `durable`, wakes who waits for it.
+    fn kept(&self) -> Next;
+
+    /// The journal failed of this while it was to keep what was offered.
+    fn lost(&self, cause: &Arc<Error>) -> Next;
 
     /// Sees to it that the next segment is ready.
     fn prepare(&self) -> Next;

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::event::{Event, Owner};
 use super::fold::Fold;
 use super::read::{Read, read};
-use super::snapshot::{Snapshot, should_snapshot};
+use super::redo::Pending;
+use super::rounds::{Shared, writables};
 use crate::error::{Error, Result};
-use crate::format::{Parts, TopicName};
+use crate::format::TopicName;
 use crate::partition::{Limits, Log, Promises, RecordedEnd, Setting, Site};
-use crate::segment::Writable;
 use crate::sys::Storage;
 
 /// The log id of the journal.
@@ -32,23 +32,23 @@ const PROMISES: Promises = Promises {
     start: None,
     exists: false,
     reach: 16 << 20,
+    redo: Vec::new(),
 };
 
 /// The store's own log: every durable fact that is not a record.
 #[derive(Debug)]
-pub(crate) struct Journal {
-    log: Arc<Log>,
-    book: Mutex<Book>,
-}
+pub(crate) struct Journal(Arc<Shared>);
 
 /// What is written so far, durable or not.
 #[derive(Debug)]
-struct Book {
-    fold: Fold,
-    /// Bytes of records since the newest snapshot.
-    since: u64,
+pub(super) struct Book {
+    pub(super) fold: Fold,
+    /// Bytes of events since the newest snapshot.
+    pub(super) since: u64,
     /// The bytes of that snapshot.
-    snapshot: u64,
+    pub(super) snapshot: u64,
+    /// Bytes of redo that had been written at that snapshot.
+    pub(super) redo: u64,
 }
 
 /// A journal as an owner found it.
@@ -57,6 +57,8 @@ pub(crate) struct Opened {
     pub(crate) journal: Journal,
     /// The state that the last owner left.
     pub(crate) before: Fold,
+    /// What logs may lack that is safe in the journal.
+    pub(crate) pending: Pending,
     /// The epoch of this owner.
     pub(crate) epoch: u32,
     /// Records that could not be read.
@@ -91,28 +93,37 @@ impl Journal {
         setting.limits = LIMITS;
         // It is only ever read through its files, so its tail is cut in place in any boot.
         setting.same_boot = false;
-        let epoch = setting.epoch;
+        let (epoch, flusher) = (setting.epoch, Arc::clone(&setting.flusher));
+        let pins = Arc::clone(&setting.pins);
+        for (log, pending) in &found.pending {
+            pins.hold(*log, pending.from);
+        }
         let log = Log::open(site, setting, &PROMISES)?;
-        let journal = Journal {
-            log,
-            book: Mutex::new(Book {
-                fold: found.fold.clone(),
-                since: found.since,
-                snapshot: found.snapshot,
-            }),
+        let book = Book {
+            fold: found.fold.clone(),
+            since: found.since,
+            snapshot: found.snapshot,
+            redo: 0,
         };
+        let journal = Journal(Shared::new(log, Mutex::new(book), pins));
         journal.commit(&[Event::Epoch(Owner { epoch, ..owner })])?;
+        flusher.set_journal(Arc::clone(&journal.0) as _);
         Ok(Opened {
             journal,
             before: found.fold,
+            pending: found.pending,
             epoch,
             damaged: found.damaged,
         })
     }
 
+    fn log(&self) -> &Arc<Log> {
+        &self.0.log
+    }
+
     fn book(&self) -> MutexGuard<'_, Book> {
         // A fold that panicked half-way has refused nothing and written nothing.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A look at the state as it is written, durable or not.
@@ -126,12 +137,8 @@ impl Journal {
             return Ok(());
         }
         let end = self.write(events)?;
-        self.wait(end)?;
-        if let Err(error) = self.snapshot_if_due() {
-            // The facts stand; the next commit tries again.
-            tracing::warn!(%error, "no snapshot of the journal");
-        }
-        Ok(())
+        let last = end.saturating_sub(1);
+        self.log().wait_durable(last..end).map_err(failed)
     }
 
     /// States a fact that need not be durable at once: it becomes so with the next commit.
@@ -149,26 +156,14 @@ impl Journal {
                 tracing::error!(%flaw, ?event, "the journal states what cannot be");
             }
         }
-        book.since += bytes(&payloads);
+        book.since += payloads.iter().map(|it| it.len() as u64).sum::<u64>();
         Ok(end)
     }
 
     /// Appends payloads as one batch; the offset of the first.
     fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
-        let mut records = Vec::with_capacity(payloads.len());
-        for payload in payloads {
-            let parts = Parts {
-                payload,
-                ..Parts::default()
-            };
-            let length = parts.frame_len()?;
-            records.push(Writable {
-                parts,
-                length,
-                timestamp: 0,
-            });
-        }
-        let written = self.log.write(&mut records, |records, now| {
+        let mut records = writables(payloads)?;
+        let written = self.log().write(&mut records, |records, now| {
             for record in records {
                 record.timestamp = now;
             }
@@ -176,58 +171,26 @@ impl Journal {
         written.map(|offsets| offsets.start).map_err(failed)
     }
 
-    fn wait(&self, end: u64) -> Result<()> {
-        self.log
-            .wait_durable(end.saturating_sub(1)..end)
-            .map_err(failed)
-    }
-
-    /// Writes a snapshot when enough has been written since the last one, and lets go of the
-    /// segments that it makes unneeded.
-    fn snapshot_if_due(&self) -> Result<()> {
-        let (folds_to, end) = {
-            let mut book = self.book();
-            if !should_snapshot(book.since, book.snapshot) {
-                return Ok(());
-            }
-            let folds_to = self.log.written();
-            let parts = Snapshot::of(&book.fold, folds_to);
-            let mut end = folds_to;
-            for part in &parts {
-                end = self.append(std::slice::from_ref(part))? + 1;
-            }
-            book.since = 0;
-            book.snapshot = bytes(&parts);
-            (folds_to, end)
-        };
-        self.wait(end)?;
-        self.log.remove_below(folds_to)
-    }
-
     /// Bytes that the journal holds on disk may not grow without bound: for tests.
     #[cfg(test)]
     pub(crate) fn first(&self) -> u64 {
-        self.log.first()
+        self.log().first()
     }
 
     /// Refuses further facts, and makes those that were stated durable.
     pub(crate) fn drain(&self) -> Result<()> {
-        self.log.drain()
+        self.log().drain()
     }
 
     /// Settles the drained journal, when no crew is at work any more.
     pub(crate) fn finish_close(&self) -> Result<Option<RecordedEnd>> {
-        self.log.finish_close()
+        self.log().finish_close()
     }
 
     /// The failure after which nothing can be written any more.
     pub(crate) fn failure(&self) -> Option<Arc<Error>> {
-        self.log.gate().failure()
+        self.log().gate().failure()
     }
-}
-
-fn bytes(payloads: &[Vec<u8>]) -> u64 {
-    payloads.iter().map(|payload| payload.len() as u64).sum()
 }
 
 /// A failed journal is a failed store.

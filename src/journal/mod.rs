@@ -29,7 +29,9 @@ mod fuzz;
 mod journal;
 mod read;
 mod record;
+mod redo;
 mod replay;
+mod rounds;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -41,3 +43,5 @@ pub(crate) use fold::Fold;
 #[cfg(any(test, fuzzing))]
 pub(crate) use fuzz::fuzz_event;
 pub(crate) use journal::{Journal, Opened, peek, site};
+pub(crate) use read::Read;
+pub(crate) use redo::Pending;

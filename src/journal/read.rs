@@ -1,7 +1,8 @@
 //! The journal's records, read with positioned reads from its first segment to its end.
 
 use super::fold::Fold;
-use super::record::EventFlaw;
+use super::record::{EventFlaw, REDO};
+use super::redo::Pending;
 use super::replay::Replay;
 use crate::error::{Error, Flaw, Result};
 use crate::partition::{Damage, Promises, Site, Visitor, plan, visit};
@@ -10,6 +11,8 @@ use crate::partition::{Damage, Promises, Site, Visitor, plan, visit};
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) fold: Fold,
+    /// What logs may lack that is safe here.
+    pub(crate) pending: Pending,
     /// The greatest epoch of its frames and headers.
     pub(crate) epoch: u32,
     /// Bytes of payload since the newest snapshot.
@@ -31,13 +34,16 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
         snapshot: 0,
         needed_from: 0,
     };
-    visit(site, &plan, &mut reader)?;
+    visit(site, &plan, &promises.redo, &mut reader)?;
     for flaw in reader.replay.flaws() {
         tracing::error!(%flaw, "the journal states what cannot be");
     }
+    let damaged = reader.replay.damaged().len();
+    let (fold, pending) = reader.replay.finish();
     Ok(Read {
-        damaged: reader.replay.damaged().len(),
-        fold: reader.replay.into_fold(),
+        damaged,
+        fold,
+        pending,
         epoch: reader.epoch,
         since: reader.since,
         snapshot: reader.snapshot,
@@ -58,7 +64,10 @@ impl Visitor for Reader<'_> {
         self.epoch = self.epoch.max(epoch);
         let read = self.replay.record(offset, payload);
         read.map_err(|flaw| self.unknown(segment, flaw))?;
-        self.since += payload.len() as u64;
+        // Redo is no fact: a snapshot has nothing to say of it.
+        if payload.first() != Some(&REDO) {
+            self.since += payload.len() as u64;
+        }
         if self.replay.needed_from() > self.needed_from {
             self.needed_from = self.replay.needed_from();
             self.snapshot = payload.len() as u64;

@@ -17,19 +17,24 @@ use thiserror::Error;
 
 use super::event::Event;
 use super::snapshot::Part;
+use crate::error::Flaw;
+use crate::format::Redo;
 
-// Kinds. Stored, never reuse. 2 is kept for redo and 3 for transactions.
+// Kinds. Stored, never reuse. 3 is kept for transactions.
 pub(super) const EVENT: u8 = 1;
+pub(super) const REDO: u8 = 2;
 pub(super) const PART: u8 = 4;
 
 /// The kinds this version reads, as a flaw names them.
-const KINDS: &[&str] = &["1", "4"];
+const KINDS: &[&str] = &["1", "2", "4"];
 
 /// What a journal record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A fact.
     Event(Event),
+    /// Frames of other logs.
+    Redo(Vec<Redo>),
     /// A part of a snapshot.
     Part(Part),
 }
@@ -62,6 +67,7 @@ impl Record {
         match payload.split_first() {
             None => Err(EventFlaw::Empty),
             Some((&EVENT, json)) => read(json).map(Self::Event),
+            Some((&REDO, page)) => Redo::decode(page).map(Self::Redo).map_err(redo_flaw),
             Some((&PART, json)) => read(json).map(Self::Part),
             Some((kind, _)) => Err(EventFlaw::Unknown {
                 found: format!("record kind {kind}"),
@@ -75,8 +81,29 @@ impl Record {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Event(event) => event.encode(),
+            Self::Redo(stretches) => {
+                let mut page = vec![REDO];
+                for stretch in stretches {
+                    stretch
+                        .encode(&mut page)
+                        .expect("what was read can be written");
+                }
+                page
+            }
             Self::Part(part) => part.encode(),
         }
+    }
+}
+
+fn redo_flaw(flaw: Flaw) -> EventFlaw {
+    if flaw.is_unsupported() {
+        return EventFlaw::Unknown {
+            found: format!("redo with {flaw}"),
+            known: &["redo without flags"],
+        };
+    }
+    EventFlaw::Malformed {
+        reason: flaw.to_string(),
     }
 }
 

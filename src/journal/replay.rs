@@ -15,6 +15,7 @@ use super::event::Event;
 use super::flaw::FoldFlaw;
 use super::fold::Fold;
 use super::record::{EventFlaw, Record};
+use super::redo::{Met, Pending};
 use super::snapshot::{Assembler, Part, Snapshot};
 
 /// Takes every record of a journal in order, from the lowest one kept, and adds them up.
@@ -31,6 +32,7 @@ pub(crate) struct Replay {
     /// These two speak of what is kept, judged by the fold as it is now.
     ignored: u64,
     flaws: Vec<FoldFlaw>,
+    redo: Met,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl Replay {
         match Record::decode(payload) {
             Ok(Record::Event(event)) => self.keep(offset, Kept::Event(event)),
             Ok(Record::Part(part)) => self.part(offset, &part),
+            Ok(Record::Redo(stretches)) => self.redo.extend(offset, stretches),
             Err(EventFlaw::Malformed { .. } | EventFlaw::Empty) => self.damage(offset),
             Err(unknown @ EventFlaw::Unknown { .. }) => return Err(unknown),
         }
@@ -68,8 +71,15 @@ impl Replay {
     }
 
     /// The state after all records.
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn into_fold(self) -> Fold {
         self.fold
+    }
+
+    /// The state after all records, and the redo that may still be needed.
+    pub(crate) fn finish(self) -> (Fold, Pending) {
+        let pending = self.redo.pending(&self.fold);
+        (self.fold, pending)
     }
 
     /// The lowest offset that is still needed to arrive at this fold again: that up to which the

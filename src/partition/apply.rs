@@ -13,6 +13,7 @@ use super::log::{Log, Setting};
 use super::mark::Mark;
 use super::plan::{Aside, Plan, Promises};
 use super::planner::plan;
+use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::Site;
 use super::spare::{Shelf, ensure_dir};
@@ -57,6 +58,7 @@ impl Log {
         };
         let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
         let ledger = Ledger::new(appender.mark, active.cloned());
+        let last = appender.last.map(|last| (last.number, appender.mark.place));
         Ok(Arc::new(Log {
             limits: ArcSwap::from_pointee(setting.limits),
             gate: Gate::new(setting.finished),
@@ -70,6 +72,9 @@ impl Log {
             appender: Mutex::new(appender),
             ledger,
             slots: Mutex::new(slots),
+            progress: Mutex::new(Progress::new(plan.next, last)),
+            durable_bytes: AtomicU64::new(0),
+            hurry: AtomicBool::new(false),
             damage: std::mem::take(&mut plan.damage),
             bytes_before: AtomicU64::new(bytes_before),
             changed: AtomicBool::new(!plan.is_untouched()),

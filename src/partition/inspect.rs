@@ -6,6 +6,7 @@ use super::plan::{Plan, Promises};
 use super::planner::plan;
 use super::site::{Damage, Site};
 use crate::error::{Error, Flaw, Result};
+use crate::format::Redo;
 use crate::segment::{End, Header, Walk};
 use crate::sys::File;
 
@@ -40,7 +41,7 @@ pub(crate) fn inspect(site: &Site, promises: &Promises) -> Result<Inspected> {
         records: 0,
         damage: Vec::new(),
     };
-    let first = visit(site, &plan, &mut tally)?;
+    let first = visit(site, &plan, &promises.redo, &mut tally)?;
     let beyond = plan.cut.iter().map(|range| range.end - range.start).sum();
     Ok(Inspected {
         first: first.unwrap_or(plan.next),
@@ -70,12 +71,18 @@ impl Visitor for Tally<'_> {
     }
 }
 
-/// Hands every record of a planned log to the visitor, damage in its place; the first offset.
-pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Result<Option<u64>> {
+/// Hands every record of a planned log, with its redo laid over it, to the visitor, damage in its
+/// place; the first offset.
+pub(crate) fn visit(
+    site: &Site,
+    plan: &Plan,
+    redo: &[Redo],
+    visitor: &mut dyn Visitor,
+) -> Result<Option<u64>> {
     let Some(last) = plan.last else {
         return Ok(None);
     };
-    let mut next = site.header(plan.first)?;
+    let mut next = site.header_with(plan.first, redo)?;
     let first = next.1.identity.base;
     for number in plan.first..=last {
         let (file, header) = next;
@@ -83,7 +90,7 @@ pub(crate) fn visit(site: &Site, plan: &Plan, visitor: &mut dyn Visitor) -> Resu
             visit_segment(site, &file, &header, plan.end(), visitor)?;
             break;
         }
-        next = site.header(number + 1)?;
+        next = site.header_with(number + 1, redo)?;
         let end = header
             .end(&next.1)
             .ok_or_else(|| site.mismatch(&site.segment(number), "nothing says where it ends"))?;

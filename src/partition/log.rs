@@ -10,11 +10,12 @@ use super::gate::Gate;
 use super::ledger::Ledger;
 use super::list::{Link, Segments};
 use super::mark::RecordedEnd;
+use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
 use crate::error::{Error, Flaw, Part, Result};
-use crate::flush::{Crew, DirtyLog};
+use crate::flush::{Crew, DirtyLog, Pins};
 use crate::format::Layout;
 use crate::index::INTERVAL;
 use crate::options::MAX_RECORD_BYTES;
@@ -28,6 +29,8 @@ pub(crate) struct Setting {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) flusher: Arc<Crew>,
     pub(crate) preparer: Arc<Crew>,
+    /// Which logs the journal keeps redo for.
+    pub(crate) pins: Arc<Pins>,
     pub(crate) backend: Backend,
     /// The epoch of the owner.
     pub(crate) epoch: u32,
@@ -67,6 +70,11 @@ pub(crate) struct Log {
     pub(super) ledger: Ledger,
     pub(super) shelf: Shelf,
     pub(super) slots: Mutex<Slots>,
+    pub(super) progress: Mutex<Progress>,
+    /// Bytes of frames that are durable, of those that this owner appended.
+    pub(super) durable_bytes: AtomicU64,
+    /// The next round shall settle the log.
+    pub(super) hurry: AtomicBool,
     pub(super) gate: Gate,
     pub(super) damage: Vec<(Damage, Flaw)>,
     /// Bytes of the segments before those that this owner writes.
@@ -151,30 +159,65 @@ impl Log {
         loop {
             self.gate.appends(&self.site)?;
             self.wait_settled(room)?;
-            let mut appender = self.lock();
+            let appender = self.lock();
             self.gate.appends(&self.site)?;
             if !self.has_room(room) {
                 continue;
             }
-            self.check_total(&appender, room)?;
-            if !appender.fits(room) && !self.roll(&mut appender, room)? {
-                drop(appender);
-                self.wait_spare(room)?;
-                continue;
+            match self.write_here(appender, records, room, now)? {
+                Some(offsets) => return Ok(offsets),
+                None => self.wait_spare(room)?,
             }
-            let first = appender.mark.next;
-            appender.write(&self.site, records, (self.durable.get(), self.epoch, now))?;
-            self.ledger.appended(appender.mark, room.bytes);
-            let next = appender.mark.next;
-            let half_full = self.is_half_full(&appender);
-            drop(appender);
-            self.changed.store(true, Ordering::Release);
-            self.written.advance(next);
-            if half_full && !self.shelf.has_spare() {
-                self.ask_preparer();
-            }
-            return Ok(first..next);
         }
+    }
+
+    /// Appends a batch if nothing has to be waited for; `None` if something would.
+    pub(crate) fn try_write(
+        self: &Arc<Self>,
+        records: &mut [Writable<'_>],
+        mut stamp: impl FnMut(&mut [Writable<'_>], i64),
+    ) -> Result<Option<Range<u64>>> {
+        let room = Room::of(records);
+        let now = self.setting.clock.now();
+        stamp(records, now);
+        let appender = self.lock();
+        self.gate.appends(&self.site)?;
+        if !self.has_room(room) {
+            return Ok(None);
+        }
+        let written = self.write_here(appender, records, room, now)?;
+        if written.is_none() {
+            let last = self.lock().last.map(|last| last.capacity);
+            self.shelf.want(self.next_capacity(last, room)?);
+            self.ask_preparer();
+        }
+        Ok(written)
+    }
+
+    /// Writes a batch under the partition's lock; `None` if there is no segment for it yet.
+    fn write_here(
+        self: &Arc<Self>,
+        mut appender: MutexGuard<'_, Appender>,
+        records: &[Writable<'_>],
+        room: Room,
+        now: i64,
+    ) -> Result<Option<Range<u64>>> {
+        self.check_total(&appender, room)?;
+        if !appender.fits(room) && !self.roll(&mut appender, room)? {
+            return Ok(None);
+        }
+        let first = appender.mark.next;
+        appender.write(&self.site, records, (self.durable.get(), self.epoch, now))?;
+        self.ledger.appended(appender.mark, room.bytes);
+        let next = appender.mark.next;
+        let half_full = self.is_half_full(&appender);
+        drop(appender);
+        self.changed.store(true, Ordering::Release);
+        self.written.advance(next);
+        if half_full && !self.shelf.has_spare() {
+            self.ask_preparer();
+        }
+        Ok(Some(first..next))
     }
 
     /// Waits until these records are durable, or will not be.
@@ -241,6 +284,7 @@ impl Log {
     fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
         while !self.has_room(room) {
             let seen = self.settled_bytes.get();
+            self.hurry();
             self.setting.flusher.assist(self.as_dirty());
             let stop = || self.gate.is_over() || self.has_room(room);
             self.settled_bytes.wait_past(seen, None, stop);

@@ -5,6 +5,8 @@
 //! 1. *The chain.* Segment numbers without a hole from the log's start on. From the highest
 //!    downward, the first segment with a seal, a slot or a recorded end is where the walk starts:
 //!    a slot is written only at a place where everything below it is safe in its own file.
+//!    Over the files is laid what the journal holds for them (redo): byte for byte what they held,
+//!    so laying it twice changes nothing. All of it must find its place.
 //! 2. *The walk*, with positioned reads. A batch counts when all its frames are sound, its
 //!    offsets follow, its epoch is one and does not fall. A segment ends at its seal, or where its
 //!    successor says that it ends.
@@ -19,10 +21,11 @@ use super::mark::RecordedEnd;
 use super::site::Damage;
 use super::walked::{At, Sound, Walked};
 use crate::error::Flaw;
+use crate::format::Redo;
 use crate::segment::End;
 
 /// What the rest of the store says about a log.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Promises {
     /// The end that was recorded when the log was last settled for good.
     pub(crate) end: Option<RecordedEnd>,
@@ -36,6 +39,27 @@ pub(crate) struct Promises {
     pub(crate) exists: bool,
     /// How many bytes may have been written beyond what was safe.
     pub(crate) reach: u64,
+    /// What the journal holds for the log beyond its recorded end, in the order in which it was
+    /// written: it is laid over the files.
+    pub(crate) redo: Vec<Redo>,
+}
+
+impl Promises {
+    /// Records below this offset were durable, in the log's own files or in the journal.
+    pub(super) fn floor(&self) -> u64 {
+        let redo = self.redo.iter().map(|redo| redo.next);
+        redo.max().unwrap_or(0).max(self.floor)
+    }
+
+    /// Whether the recorded end is all there is to the log.
+    pub(super) fn is_clean(&self) -> bool {
+        self.clean && self.redo.is_empty()
+    }
+
+    /// The redo of one segment.
+    pub(super) fn redo_of(&self, number: u32) -> impl Iterator<Item = &Redo> + Clone {
+        self.redo.iter().filter(move |redo| redo.number == number)
+    }
 }
 
 /// What recovery found, and what it will do about it.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::mark::Mark;
+use super::overlay::lay;
 use super::plan::{Aside, Plan, Promises};
 use super::site::{Damage, Site};
 use super::walked::{At, Beyond, Walked};
@@ -16,6 +17,8 @@ use crate::sys::{Access, File, Kind};
 /// A segment file of the log's folder.
 struct Found {
     file: Arc<dyn File>,
+    /// The file with the redo laid over it, and what the header page says then.
+    seen: Arc<dyn File>,
     page: Page,
 }
 
@@ -95,7 +98,10 @@ impl Planner<'_> {
             {
                 return Err(unsupported(&path, flaw));
             }
-            self.pages.insert(number, Found { file, page });
+            let redo = self.promises.redo_of(number);
+            let laid = lay(&file, page, redo).map_err(|e| self.site.io("read", number, e))?;
+            let (seen, page) = laid;
+            self.pages.insert(number, Found { file, seen, page });
         }
         Ok(&self.pages[&number])
     }
@@ -120,7 +126,7 @@ impl Planner<'_> {
     /// The plan of a log that nobody has used since its end was recorded: without a walk, if its
     /// last segment's header says the same.
     fn untouched(&mut self, first: u32) -> Result<Option<Plan>> {
-        let Some(end) = self.promises.end.filter(|_| self.promises.clean) else {
+        let Some(end) = self.promises.end.filter(|_| self.promises.is_clean()) else {
             return Ok(None);
         };
         let beyond = end.segment.checked_add(1);
@@ -178,10 +184,10 @@ impl Planner<'_> {
     /// The plan of a log of which no segment is there.
     fn nothing(&self, first: u32) -> Result<Plan> {
         let promises = self.promises;
-        if promises.exists || promises.floor > 0 || promises.end.is_some() {
+        if promises.exists || promises.floor() > 0 || promises.end.is_some() {
             let reason = format!(
                 "it held records (offset {} is promised), and its first segment is not there",
-                promises.floor
+                promises.floor()
             );
             return Err(self.site.mismatch(&self.site.dir, reason));
         }
@@ -252,6 +258,7 @@ impl Planner<'_> {
         }
         Ok(Walked::new(
             Arc::clone(&found.file),
+            Arc::clone(&found.seen),
             (**header).clone(),
             mark,
         ))
@@ -292,7 +299,7 @@ impl Planner<'_> {
         let mut beyond = beyond.map_err(|error| self.site.io("read", number, error))?;
         let sealed = plan.last().seal().map(|seal| seal.next);
         let recorded = self.promises.end.map(|end| end.mark.next);
-        let known = sealed.max(recorded).max(Some(self.promises.floor));
+        let known = sealed.max(recorded).max(Some(self.promises.floor()));
         beyond.promise = beyond.promise.max(known);
         let mut left = self.promises.reach.saturating_sub(beyond.passed);
         while left > 0 {
@@ -361,7 +368,7 @@ impl Planner<'_> {
 
     /// Files must reach as far as is promised of them.
     fn check(&mut self, plan: Plan) -> Result<Plan> {
-        let floor = self.promises.floor;
+        let floor = self.promises.floor();
         if plan.next < floor {
             let reason = format!("it ends at offset {}, {floor} is promised", plan.next);
             return Err(self.site.mismatch(&self.site.dir, reason));

@@ -12,6 +12,7 @@ use crate::error::{Error, Result, is_full};
 use crate::flush::{DirtyLog, Next};
 use crate::format::{SECTOR, Sector, Slot};
 use crate::segment::Segment;
+use crate::sync::Ordering;
 
 /// A slot is written when this many bytes have been settled since the last one.
 const SLOT_DISTANCE: u64 = 1 << 20;
@@ -30,17 +31,17 @@ pub(crate) struct Slots {
 }
 
 impl Log {
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    pub(super) fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Syncs every segment with bytes that are not durable, oldest first. One that ended without
+    /// Syncs every segment with bytes that are not settled, oldest first. One that ended without
     /// a record, since its first write failed, is a link of the chain all the same.
-    fn sync(&self, entry: &Entry, durable: u64) -> Result<()> {
+    fn sync(&self, entry: &Entry, settled: u64) -> Result<()> {
         let unsafe_still = |open: &&Open| {
             let empty = |done: Mark| done.next == open.segment.base();
             open.done
-                .is_none_or(|done| done.next > durable || empty(done))
+                .is_none_or(|done| done.next > settled || empty(done))
         };
         for open in entry.open.iter().filter(unsafe_still) {
             let synced = open.segment.file.sync();
@@ -104,19 +105,36 @@ impl Log {
         }
     }
 
-    /// One round. Whether anything became durable.
-    fn direct(&self) -> Result<Next> {
-        let durable = self.durable.get();
+    /// One round of this log by itself: everything that is not settled is synced in its own files.
+    /// What is durable already, in the journal, can wait until the log is quiet; not if `hurry`.
+    fn direct(&self, hurry: bool) -> Result<Next> {
+        let mut progress = self.progress();
         let entry = self.ledger.read();
-        let busy = entry.mark.next > durable;
-        if busy {
-            self.sync(&entry, durable)?;
-            self.durable.advance(entry.mark.next);
+        let fresh = entry.mark.next > self.durable.get();
+        let behind = entry.mark.next > progress.settled;
+        if behind && !fresh && !hurry {
+            let now = self.setting.clock.monotonic();
+            let quiet_at = self.slots().busy + QUIET;
+            if let Some(left) = quiet_at.checked_sub(now).filter(|left| !left.is_zero()) {
+                return Ok(Next::After(left));
+            }
+        }
+        if behind {
+            self.sync(&entry, progress.settled)?;
+            progress.settle(&entry);
+            self.became_durable(&entry);
             self.settled_bytes.advance(entry.bytes);
-            self.setting.bell.wake();
+            self.setting.pins.release(self.site.log);
         }
         self.seal(&entry)?;
-        self.slot(&entry, busy)
+        self.slot(&entry, fresh)
+    }
+
+    /// Everything up to here survives a power cut, wherever it is stored.
+    pub(super) fn became_durable(&self, entry: &Entry) {
+        self.durable_bytes.store(entry.bytes, Ordering::Release);
+        self.durable.advance(entry.mark.next);
+        self.setting.bell.wake();
     }
 
     /// Writes a slot if it is time to, or says when to look again.
@@ -149,7 +167,7 @@ impl Log {
     /// Settles everything for good: a last round, and a slot at the end that is synced, too.
     /// Nobody appends any more, and no crew is at work on this log.
     pub(crate) fn settle(&self) -> Result<()> {
-        let _claim = self.direct()?;
+        let _claim = self.direct(true)?;
         let entry = self.ledger.read();
         let Some(Open { segment, .. }) = entry.open.last() else {
             return Ok(());
@@ -183,10 +201,35 @@ impl DirtyLog for Log {
         if self.gate.is_lost() {
             return Next::Rest;
         }
-        self.direct().unwrap_or_else(|cause| {
+        let hurry = self.is_hurried();
+        self.direct(hurry).unwrap_or_else(|cause| {
             self.poison(cause);
             Next::Rest
         })
+    }
+
+    fn rides(&self) -> bool {
+        self.would_ride()
+    }
+
+    fn offer(&self, page: &mut Vec<u8>) -> bool {
+        self.offer_redo(page)
+    }
+
+    fn hold(&self, from: u64) {
+        self.setting.pins.hold(self.site.log, from);
+    }
+
+    fn kept(&self) -> Next {
+        self.redo_is_kept();
+        Next::After(QUIET)
+    }
+
+    fn lost(&self, cause: &Arc<Error>) -> Next {
+        self.poison(Error::StoreFailed {
+            cause: Arc::clone(cause),
+        });
+        Next::Rest
     }
 
     fn prepare(&self) -> Next {

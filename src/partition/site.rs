@@ -4,8 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::overlay::lay;
 use crate::error::{Error, Flaw, Result};
-use crate::format::{Identity, TopicName};
+use crate::format::{Identity, Redo, TopicName};
 use crate::segment::{Header, Page, Trouble, file_name, read_page};
 use crate::sys::{Access, File, Storage};
 
@@ -41,10 +42,21 @@ impl Site {
 
     /// Opens a segment of the log for reading: its file, and its header, which must be there.
     pub(crate) fn header(&self, number: u32) -> Result<(Arc<dyn File>, Header)> {
+        self.header_with(number, &[])
+    }
+
+    /// The same, with what the journal holds for it laid over it.
+    pub(super) fn header_with(
+        &self,
+        number: u32,
+        redo: &[Redo],
+    ) -> Result<(Arc<dyn File>, Header)> {
         let path = self.segment(number);
         let file = self.storage.open(&path, Access::Read);
         let file = file.map_err(|error| Error::opening("open", &path, error))?;
-        let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
+        let redo = redo.iter().filter(|redo| redo.number == number);
+        let laid = read_page(file.as_ref()).and_then(|page| lay(&file, page, redo));
+        let (file, page) = laid.map_err(|error| Error::io("read", &path, error))?;
         match page {
             Page::Assigned(header) if self.owns(&header.identity, number) => Ok((file, *header)),
             Page::Bad(flaw) => Err(self.mismatch(&path, format!("its header is damaged: {flaw}"))),

@@ -68,11 +68,16 @@ pub(crate) struct Walked {
 }
 
 impl Walked {
-    /// Begins at a mark.
-    pub(crate) fn new(file: Arc<dyn File>, header: Header, from: Mark) -> Walked {
+    /// Begins at a mark. `seen` is the file with what the journal holds for it.
+    pub(crate) fn new(
+        file: Arc<dyn File>,
+        seen: Arc<dyn File>,
+        header: Header,
+        from: Mark,
+    ) -> Walked {
         let layout = header.identity.layout;
         Walked {
-            walk: Walk::new(Arc::clone(&file), header.seed(), layout.capacity),
+            walk: Walk::new(seen, header.seed(), layout.capacity),
             pace: Pace::new(
                 layout.interval,
                 from.greatest,

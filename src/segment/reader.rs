@@ -106,6 +106,13 @@ impl Segment {
             .map_err(Trouble::Flaw)
     }
 
+    /// The bytes of the published frames from one place to another.
+    pub(crate) fn frames(&self, from: u64, to: u64) -> Result<&[u8], Trouble> {
+        let published = self.records.published();
+        let at = from.saturating_sub(self.start());
+        self.guarded(at, published, to.saturating_sub(from))
+    }
+
     /// Up to `length` bytes of the records region from `at`, once they can be touched.
     fn guarded(&self, at: u64, published: u64, length: u64) -> Result<&[u8], Trouble> {
         let end = published.min(at.saturating_add(length));

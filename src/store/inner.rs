@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::log_cell::LogCell;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
-use crate::journal::{Journal, TopicSettings, TopicState};
+use crate::journal::{Journal, Pending, TopicSettings, TopicState};
 use crate::options::StoreOptions;
 use crate::partition::{Limits, Log, Setting};
 use crate::sync::Watermark;
@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     pub(super) catalog: Mutex<Ids>,
     pub(super) closed: AtomicBool,
     pub(super) journal_damaged: usize,
+    /// Redo of logs that have not been opened yet.
+    pub(super) pending: Mutex<Pending>,
 }
 
 /// The next ids to give; none is ever given twice.
@@ -63,6 +65,10 @@ pub(crate) struct TopicInner {
 impl Inner {
     pub(super) fn topics(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TopicInner>>> {
         self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One change of the catalog at a time.

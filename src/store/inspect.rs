@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::journal::{self, Fold};
+use crate::journal::{self, Read};
 use crate::partition::{self, Inspected};
 use crate::sys::Storage;
 
@@ -103,7 +103,7 @@ pub fn verify(path: impl AsRef<Path>, options: &crate::StoreOptions) -> Result<V
                 storage,
                 root,
                 id,
-                &read.fold,
+                &read,
                 (&topic.name, partition, *log),
             )?);
         }
@@ -119,11 +119,11 @@ fn check(
     storage: &Arc<dyn Storage>,
     root: &Path,
     store: [u8; 16],
-    fold: &Fold,
+    read: &Read,
     (topic, partition, log): (&str, u32, u64),
 ) -> Result<LogReport> {
     let site = super::log_cell::site(storage, root, store, (topic, partition, log))?;
-    let promises = super::log_cell::promises(fold, log, fold.closed());
+    let promises = super::log_cell::promises(&read.fold, log, read.fold.closed(), &read.pending);
     let inspected =
         super::log_cell::refuse_links(&site).and_then(|()| partition::inspect(&site, &promises));
     let (found, error) = match inspected {

@@ -8,7 +8,7 @@ use super::inner::{Inner, TopicInner};
 use super::open::refuse_link;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
-use crate::journal::{Event, Fold, LogEnd, SegmentEnd};
+use crate::journal::{Event, Fold, LogEnd, Pending, SegmentEnd};
 use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
 use crate::sys::Storage;
 
@@ -62,9 +62,11 @@ impl LogCell {
         }
         store.check_open()?;
         topic.check_there()?;
-        let promises = store
-            .journal
-            .fold(|fold| promises(fold, self.id, store.clean));
+        let promises = {
+            let pending = store.pending();
+            let of_log = |fold: &Fold| promises(fold, self.id, store.clean, &pending);
+            store.journal.fold(of_log)
+        };
         self.settled.store(promises.exists, Ordering::Release);
         let setting = Setting {
             limits: topic.limits(),
@@ -85,6 +87,9 @@ impl LogCell {
                 cause: Arc::new(cause),
             },
         })?;
+        // All that the journal held for it is in its own files now.
+        store.pending().remove(&self.id);
+        store.setting.pins.release(self.id);
         Ok(Arc::clone(self.log.get_or_init(|| log)))
     }
 
@@ -130,8 +135,8 @@ pub(super) fn site(
     })
 }
 
-/// What the journal says about a log; `clean` if nobody has used the store since.
-pub(super) fn promises(fold: &Fold, id: u64, clean: bool) -> Promises {
+/// What the journal says about a log, and holds for it; `clean` if nobody has used the store since.
+pub(super) fn promises(fold: &Fold, id: u64, clean: bool, pending: &Pending) -> Promises {
     let log = fold.log(id);
     let topic = log.and_then(|log| fold.topic(log.topic));
     let reach = topic.map_or(0, |topic| topic.settings.reach_bytes);
@@ -144,6 +149,9 @@ pub(super) fn promises(fold: &Fold, id: u64, clean: bool) -> Promises {
         start: Some(start.map_or(0, |start| start.segment)),
         exists: log.is_some_and(|log| log.settled),
         reach: reach + SLACK,
+        redo: pending
+            .get(&id)
+            .map_or_else(Vec::new, |pending| pending.stretches.clone()),
     }
 }
 

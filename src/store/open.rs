@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::log_of_folder;
 use crate::error::{Error, Result};
-use crate::flush::Crew;
+use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, site};
 use crate::options::StoreOptions;
 use crate::partition::{Limits, Setting, Site, unsupported};
@@ -45,6 +45,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         clock: Arc::clone(&options.clock),
         flusher: Arc::new(flusher),
         preparer: Arc::new(preparer),
+        pins: Arc::new(Pins::default()),
         backend,
         epoch: 0,
         same_boot: true,
@@ -83,6 +84,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         catalog: Mutex::new(ids),
         closed: AtomicBool::new(false),
         journal_damaged: opened.damaged,
+        pending: Mutex::new(opened.pending),
         options,
     });
     Ok(inner)

@@ -1,0 +1,62 @@
+//! Which logs the journal must keep redo for.
+
+use std::collections::BTreeMap;
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+
+/// For each log whose own files are behind: where in the journal its redo begins.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    pins: Mutex<BTreeMap<u64, Pin>>,
+    /// Bytes of redo written so far.
+    written: AtomicU64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pin {
+    /// The journal offset of the first record with its redo.
+    from: u64,
+    /// Bytes of redo that had been written then.
+    at: u64,
+}
+
+impl Pins {
+    fn pins(&self) -> MutexGuard<'_, BTreeMap<u64, Pin>> {
+        // Nothing that can panic runs under this mutex.
+        self.pins
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Bytes of redo were written to the journal.
+    pub(crate) fn count(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of redo written so far.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// The journal must keep what it holds from that offset on, for this log.
+    pub(crate) fn hold(&self, log: u64, from: u64) {
+        let at = self.written();
+        self.pins().entry(log).or_insert(Pin { from, at });
+    }
+
+    /// The log's own files are safe.
+    pub(crate) fn release(&self, log: u64) {
+        self.pins().remove(&log);
+    }
+
+    /// Bytes of redo that were written since the journal has to keep some for this log.
+    pub(crate) fn age(&self, log: u64) -> u64 {
+        let pin = self.pins().get(&log).copied();
+        pin.map_or(0, |pin| self.written() - pin.at)
+    }
+
+    /// The lowest offset that the journal must keep, if any.
+    pub(crate) fn lowest(&self) -> Option<u64> {
+        self.pins().values().map(|pin| pin.from).min()
+    }
+}

@@ -1,0 +1,219 @@
+//! Who is due, and who has claimed whom.
+//!
+//! Plain bookkeeping under the crew's mutex: nothing here waits, syncs or can panic.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{DirtyLog, Next, RedoSink};
+
+/// What a thread is to do next.
+pub(super) enum Job {
+    /// The duty of one log.
+    Alone(Arc<dyn DirtyLog>),
+    /// One sync of the journal, with the redo of these.
+    Together(Arc<dyn RedoSink>, Vec<Arc<dyn DirtyLog>>),
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    /// Logs that are due. Where there is a journal, they may ride with it.
+    due: VecDeque<Arc<dyn DirtyLog>>,
+    /// Logs that are due and have too much to ride.
+    alone: VecDeque<Arc<dyn DirtyLog>>,
+    claims: BTreeMap<u64, Claim>,
+    /// How many of the claims are running.
+    running: usize,
+    later: BTreeMap<u64, (Instant, Arc<dyn DirtyLog>)>,
+    journal: Option<Arc<dyn RedoSink>>,
+    pub(super) stopping: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    /// Due, and nobody is at it.
+    Queued,
+    /// A thread is at it.
+    Running,
+    /// A thread is at it, and it was asked for again meanwhile.
+    RunningAndDue,
+}
+
+impl Queue {
+    /// From now on logs that are due together ride with this journal.
+    pub(super) fn set_journal(&mut self, journal: Arc<dyn RedoSink>) {
+        self.journal = Some(journal);
+    }
+
+    /// From now on each log is synced by itself.
+    pub(super) fn forget_journal(&mut self) {
+        self.journal = None;
+    }
+
+    fn is_journal(&self, id: u64) -> bool {
+        self.journal
+            .as_ref()
+            .is_some_and(|journal| journal.log().id() == id)
+    }
+
+    /// Asks for a log's duty. Whether nobody had before, and nobody is at it.
+    pub(super) fn push(&mut self, log: Arc<dyn DirtyLog>) -> bool {
+        let id = log.id();
+        match self.claims.get(&id) {
+            None => {
+                self.claims.insert(id, Claim::Queued);
+                self.enqueue(log);
+                true
+            }
+            Some(Claim::Queued | Claim::RunningAndDue) => false,
+            Some(Claim::Running) => {
+                self.claims.insert(id, Claim::RunningAndDue);
+                false
+            }
+        }
+    }
+
+    fn enqueue(&mut self, log: Arc<dyn DirtyLog>) {
+        if self.is_journal(log.id()) {
+            // Its claim says it.
+        } else if self.journal.is_some() && !log.rides() {
+            self.alone.push_back(log);
+        } else {
+            self.due.push_back(log);
+        }
+    }
+
+    /// Whether anybody has asked for the log, or is at it.
+    pub(super) fn is_claimed(&self, id: u64) -> bool {
+        self.claims.contains_key(&id)
+    }
+
+    /// Whether a thread could do something now.
+    pub(super) fn is_ready(&self) -> bool {
+        if !self.alone.is_empty() {
+            return true;
+        }
+        match self
+            .journal
+            .as_ref()
+            .map(|it| self.claims.get(&it.log().id()))
+        {
+            None | Some(None) => !self.due.is_empty(),
+            Some(Some(claim)) => *claim == Claim::Queued,
+        }
+    }
+
+    /// The next job, claimed.
+    pub(super) fn next(&mut self) -> Option<Job> {
+        if let Some(log) = self.alone.pop_front() {
+            self.run(log.id());
+            return Some(Job::Alone(log));
+        }
+        self.next_of_due()
+    }
+
+    /// The job that has this log's duty in it, if that was asked for and can be done now: what who
+    /// waits for the log does himself.
+    pub(super) fn next_with(&mut self, id: u64) -> Option<Job> {
+        if self.claims.get(&id) != Some(&Claim::Queued) {
+            return None;
+        }
+        if let Some(at) = self.alone.iter().position(|log| log.id() == id) {
+            let log = self.alone.remove(at)?;
+            self.run(id);
+            return Some(Job::Alone(log));
+        }
+        if self.journal.is_none() {
+            let at = self.due.iter().position(|log| log.id() == id)?;
+            let log = self.due.remove(at)?;
+            self.run(id);
+            return Some(Job::Alone(log));
+        }
+        self.next_of_due()
+    }
+
+    /// Of the logs that may ride. While the journal is being synced they gather; a lone one, when
+    /// nobody is at anything, is synced by itself.
+    fn next_of_due(&mut self) -> Option<Job> {
+        let Some(journal) = self.journal.clone() else {
+            let log = self.due.pop_front()?;
+            self.run(log.id());
+            return Some(Job::Alone(log));
+        };
+        let id = journal.log().id();
+        match self.claims.get(&id) {
+            Some(Claim::Running | Claim::RunningAndDue) => return None,
+            Some(Claim::Queued) => {}
+            None if self.due.is_empty() => return None,
+            None if self.due.len() == 1 && self.running == 0 => {
+                let log = self.due.pop_front()?;
+                self.run(log.id());
+                return Some(Job::Alone(log));
+            }
+            None => {}
+        }
+        self.run(id);
+        let riders: Vec<_> = self.due.drain(..).collect();
+        for log in &riders {
+            self.run(log.id());
+        }
+        Some(Job::Together(journal, riders))
+    }
+
+    fn run(&mut self, id: u64) {
+        self.claims.insert(id, Claim::Running);
+        self.running += 1;
+    }
+
+    /// Gives the claim on a log back.
+    pub(super) fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next) {
+        let id = log.id();
+        self.running -= 1;
+        let asked = self.claims.remove(&id) == Some(Claim::RunningAndDue);
+        match next {
+            Next::Alone => {
+                self.claims.insert(id, Claim::Queued);
+                self.alone.push_back(log);
+            }
+            _ if asked => {
+                self.claims.insert(id, Claim::Queued);
+                self.enqueue(log);
+            }
+            // A look that is due earlier says itself when to look again.
+            Next::After(pause) if !self.stopping && !self.later.contains_key(&id) => {
+                self.later.insert(id, (Instant::now() + pause, log));
+            }
+            Next::After(_) | Next::Rest => {}
+        }
+    }
+
+    /// Moves what has rested long enough into the queue; how long until the next of the others.
+    pub(super) fn promote(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let ripe: Vec<u64> = self
+            .later
+            .iter()
+            .filter(|(_, (at, _))| *at <= now)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ripe {
+            if let Some((_, log)) = self.later.remove(&id) {
+                self.push(log);
+            }
+        }
+        let nearest = self.later.values().map(|(at, _)| *at).min()?;
+        Some(nearest.saturating_duration_since(now))
+    }
+
+    /// Forgets what rests.
+    pub(super) fn stop(&mut self) {
+        self.stopping = true;
+        self.later.clear();
+    }
+
+    /// Whether nobody is in the middle of a duty.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running == 0
+    }
+}

@@ -1,0 +1,48 @@
+//! A journalled round: the frames of several logs go into the journal, which alone is synced.
+
+use std::sync::Arc;
+
+use super::{DirtyLog, Next, RedoSink};
+
+/// A page is closed when it has grown to this; what one log offers is never parted.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Runs a round of the journal with these logs; what the journal, and each of them, is to do next.
+///
+/// The redo is written behind the events that are there already, and before the sync that makes
+/// both durable.
+pub(super) fn together(journal: &dyn RedoSink, logs: &[Arc<dyn DirtyLog>]) -> (Next, Vec<Next>) {
+    let mut pages: Vec<Vec<u8>> = Vec::new();
+    let mut page = journal.page();
+    let blank = page.len();
+    let mut rides = Vec::with_capacity(logs.len());
+    for log in logs {
+        rides.push(log.offer(&mut page));
+        if page.len() >= PAGE_BYTES {
+            pages.push(std::mem::replace(&mut page, journal.page()));
+        }
+    }
+    if page.len() > blank {
+        pages.push(page);
+    }
+    let from = journal.write(&pages);
+    // Before the sync: from then on the journal may be cut short below its newest snapshot.
+    for (log, rides) in logs.iter().zip(&rides) {
+        if let Some(from) = from.filter(|_| *rides) {
+            log.hold(from);
+        }
+    }
+    let next = journal.log().round();
+    let failure = journal.failure();
+    let each =
+        logs.iter()
+            .zip(rides)
+            .map(|(log, rides)| match (&failure, from.filter(|_| rides)) {
+                (_, None) => Next::Alone,
+                (None, Some(_)) => log.kept(),
+                (Some(cause), Some(_)) => log.lost(cause),
+            });
+    let each = each.collect();
+    journal.tidy();
+    (next, each)
+}

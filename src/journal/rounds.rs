@@ -1,0 +1,155 @@
+//! What goes into the journal with its rounds: redo, and snapshots.
+//!
+//! Nothing here waits: it runs on whichever thread runs the round, which may be the very one that
+//! would have to be waited for.
+
+use std::sync::{Arc, Mutex, TryLockError};
+
+use super::journal::Book;
+use super::record::REDO;
+use super::snapshot::{Snapshot, should_snapshot};
+use crate::error::{Error, Result};
+use crate::flush::{DirtyLog, Pins, RedoSink};
+use crate::format::Parts;
+use crate::partition::Log;
+use crate::segment::Writable;
+
+/// Redo counts for a snapshot, too, which is what lets go of old segments: at this many bytes, or
+/// so many times the last snapshot.
+const REDO_BYTES: u64 = 16 << 20;
+const REDO_TIMES: u64 = 8;
+
+/// The journal, shared with the flusher.
+pub(super) struct Shared {
+    pub(super) log: Arc<Log>,
+    pub(super) book: Mutex<Book>,
+    pins: Arc<Pins>,
+    /// What a snapshot that is written folds up to, and the offset behind its last part.
+    written: Mutex<Option<(u64, u64)>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Journal").field(&self.log).finish()
+    }
+}
+
+/// Payloads as records of the journal.
+pub(super) fn writables(payloads: &[Vec<u8>]) -> Result<Vec<Writable<'_>>> {
+    fn writable(payload: &Vec<u8>) -> Result<Writable<'_>> {
+        let parts = Parts {
+            payload,
+            ..Parts::default()
+        };
+        let length = parts.frame_len()?;
+        Ok(Writable {
+            parts,
+            length,
+            timestamp: 0,
+        })
+    }
+    payloads.iter().map(writable).collect()
+}
+
+impl Shared {
+    pub(super) fn new(log: Arc<Log>, book: Mutex<Book>, pins: Arc<Pins>) -> Arc<Shared> {
+        Arc::new(Shared {
+            log,
+            book,
+            pins,
+            written: Mutex::new(None),
+        })
+    }
+
+    /// Appends payloads as one batch, without waiting; the offset of the first.
+    fn try_append(&self, payloads: &[Vec<u8>]) -> Result<Option<u64>> {
+        if payloads.is_empty() {
+            return Ok(None);
+        }
+        let mut records = writables(payloads)?;
+        let written = self.log.try_write(&mut records, |records, now| {
+            for record in records {
+                record.timestamp = now;
+            }
+        });
+        Ok(written?.map(|offsets| offsets.start))
+    }
+
+    /// Writes a snapshot if enough has been written since the last one. Its parts ride with this
+    /// round; who has the book now may be waiting for it, and the next round tries again.
+    fn snapshot_if_due(&self) -> Result<()> {
+        let mut book = match self.book.try_lock() {
+            Ok(book) => book,
+            Err(TryLockError::Poisoned(book)) => book.into_inner(),
+            Err(TryLockError::WouldBlock) => return Ok(()),
+        };
+        let redo = self.pins.written();
+        let much_redo = redo - book.redo >= REDO_BYTES.max(REDO_TIMES * book.snapshot);
+        if !much_redo && !should_snapshot(book.since, book.snapshot) {
+            return Ok(());
+        }
+        let folds_to = self.log.written();
+        let parts = Snapshot::of(&book.fold, folds_to);
+        let mut end = folds_to;
+        for part in &parts {
+            match self.try_append(std::slice::from_ref(part))? {
+                Some(at) => end = at + 1,
+                None => return Ok(()),
+            }
+        }
+        book.since = 0;
+        book.redo = redo;
+        book.snapshot = parts.iter().map(|part| part.len() as u64).sum();
+        *self.written() = Some((folds_to, end));
+        Ok(())
+    }
+
+    fn written(&self) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
+        let written = self.written.lock();
+        written.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl RedoSink for Shared {
+    fn log(&self) -> Arc<dyn DirtyLog> {
+        Arc::clone(&self.log) as _
+    }
+
+    fn page(&self) -> Vec<u8> {
+        vec![REDO]
+    }
+
+    fn write(&self, pages: &[Vec<u8>]) -> Option<u64> {
+        let written = self.try_append(pages).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the journal takes no redo");
+            None
+        });
+        if written.is_some() {
+            self.pins
+                .count(pages.iter().map(|page| page.len() as u64).sum());
+        }
+        if let Err(error) = self.snapshot_if_due() {
+            // The facts stand; the next round tries again.
+            tracing::warn!(%error, "no snapshot of the journal");
+        }
+        written
+    }
+
+    fn failure(&self) -> Option<Arc<Error>> {
+        self.log.gate().failure()
+    }
+
+    /// Lets go of the segments below what the newest durable snapshot folds, and below all redo
+    /// that a log still needs.
+    fn tidy(&self) {
+        let durable = self.log.durable();
+        let ripe = self.written().take_if(|(_, end)| *end <= durable);
+        let Some((folds_to, _)) = ripe else {
+            return;
+        };
+        let keep = self.pins.lowest().unwrap_or(folds_to).min(folds_to);
+        if let Err(error) = self.log.remove_below(keep) {
+            tracing::warn!(%error, "the journal keeps what it does not need");
+        }
+    }
+}

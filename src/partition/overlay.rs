@@ -1,0 +1,87 @@
+//! A segment file with its pending redo laid over it: what it would hold, had it been synced.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::format::Redo;
+use crate::segment::{Page, read_page};
+use crate::sys::{Access, File, Map};
+
+/// Reads see the stretches; writes and syncs go to the file.
+#[derive(Debug)]
+struct Overlay {
+    file: Arc<dyn File>,
+    patches: Vec<(u64, Vec<u8>)>,
+}
+
+/// Lays redo over a segment file: that of this life of the segment only. A header that is not in
+/// the file is laid, too.
+pub(super) fn lay<'a>(
+    file: &Arc<dyn File>,
+    page: Page,
+    redo: impl Iterator<Item = &'a Redo> + Clone,
+) -> io::Result<(Arc<dyn File>, Page)> {
+    let header = redo
+        .clone()
+        .filter_map(|it| Some((it.nonce, it.identity.as_ref()?)));
+    let (nonce, header) = match (&page, header.last()) {
+        (Page::Assigned(header), _) => (header.identity.nonce, None),
+        (_, Some((nonce, sector))) => (nonce, Some(sector)),
+        (_, None) => return Ok((Arc::clone(file), page)),
+    };
+    let frames = redo.filter(|it| it.nonce == nonce && !it.frames.is_empty());
+    let frames = frames.map(|it| (it.place, it.frames.clone()));
+    let header = header.map(|sector| (0, sector.to_vec()));
+    let patches: Vec<_> = header.into_iter().chain(frames).collect();
+    if patches.is_empty() {
+        return Ok((Arc::clone(file), page));
+    }
+    let file: Arc<dyn File> = Arc::new(Overlay {
+        file: Arc::clone(file),
+        patches,
+    });
+    let page = read_page(file.as_ref())?;
+    Ok((file, page))
+}
+
+impl File for Overlay {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], place: u64) -> io::Result<usize> {
+        let read = self.file.read_at(buf, place)?;
+        let end = place + read as u64;
+        for (at, bytes) in &self.patches {
+            let from = place.max(*at);
+            let to = end.min(at.saturating_add(bytes.len() as u64));
+            if from >= to {
+                continue;
+            }
+            let span = |start: u64| {
+                let index = |at: u64| usize::try_from(at - start).unwrap_or(usize::MAX);
+                index(from)..index(to)
+            };
+            if let (Some(into), Some(of)) = (buf.get_mut(span(place)), bytes.get(span(*at))) {
+                into.copy_from_slice(of);
+            }
+        }
+        Ok(read)
+    }
+
+    fn write_at(&self, buf: &[u8], place: u64) -> io::Result<()> {
+        self.file.write_at(buf, place)
+    }
+
+    fn grow(&self, len: u64) -> io::Result<()> {
+        self.file.grow(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn map(&self, access: Access, len: u64) -> io::Result<Map> {
+        self.file.map(access, len)
+    }
+}

@@ -1,0 +1,160 @@
+//! Riding with the journal: what a log has written and not yet made durable goes there as redo.
+//!
+//! `durable` then runs ahead of `settled`: the records between are safe in the journal, and their
+//! own segments are synced later, by a round of the log alone.
+
+use std::sync::{MutexGuard, PoisonError};
+
+use super::ledger::{Entry, Open};
+use super::log::Log;
+use crate::error::Result;
+use crate::format::Stretch;
+use crate::sync::Ordering;
+
+/// A log with more bytes than this is synced by itself: they would be written twice.
+const MOST_BYTES: u64 = 128 << 10;
+/// ... and one whose redo keeps so much of the journal from being let go of.
+const MOST_KEPT: u64 = 16 << 20;
+
+/// How far rounds have come. Rounds alone use it.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    /// Records below it are safe in their own segments, headers and all.
+    pub(super) settled: u64,
+    /// The segment in which `durable` stands, and the place there.
+    at: (u32, u64),
+    /// The segments up to this one have a safe header.
+    header: Option<u32>,
+    /// What has been offered to the journal and not yet answered.
+    offered: Option<Entry>,
+}
+
+impl Progress {
+    /// Everything is settled, up to a place in the last segment, if there is one.
+    pub(super) fn new(settled: u64, last: Option<(u32, u64)>) -> Progress {
+        Progress {
+            settled,
+            at: last.unwrap_or((0, 0)),
+            header: last.map(|(number, _)| number),
+            offered: None,
+        }
+    }
+
+    /// A round of the log alone has synced what stands there.
+    pub(super) fn settle(&mut self, entry: &Entry) {
+        self.settled = entry.mark.next;
+        self.reach(entry);
+        self.header = self.header.max(Some(self.at.0));
+    }
+
+    fn reach(&mut self, entry: &Entry) {
+        if let Some(open) = entry.open.last() {
+            self.at = (open.segment.number(), entry.mark.place);
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        // What a panic left half done is never read again: the log is abandoned.
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a round should settle the log now, quiet or not.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.hurry.swap(false, Ordering::AcqRel) || self.pins_too_much()
+    }
+
+    fn pins_too_much(&self) -> bool {
+        self.setting.pins.age(self.site.log) > MOST_KEPT
+    }
+
+    /// Whether the journal would be the better place for what is not durable. A look without any
+    /// lock that a round holds: it may be outdated, and costs little then.
+    pub(super) fn would_ride(&self) -> bool {
+        let fresh = self.ledger.bytes() - self.durable_bytes.load(Ordering::Acquire);
+        let hurried = self.hurry.load(Ordering::Acquire);
+        (1..=MOST_BYTES).contains(&fresh) && !hurried && !self.pins_too_much()
+    }
+
+    /// Adds what is not durable to a page of redo, if it would ride.
+    pub(super) fn offer_redo(&self, page: &mut Vec<u8>) -> bool {
+        if self.gate.is_lost() || !self.would_ride() {
+            return false;
+        }
+        let mut progress = self.progress();
+        let entry = self.ledger.read();
+        let before = page.len();
+        for open in &entry.open {
+            if let Err(error) = self.add_stretch(&progress, &entry, open, page) {
+                tracing::warn!(log = self.site.log, %error, "no redo");
+                page.truncate(before);
+                return false;
+            }
+        }
+        progress.offered = Some(entry);
+        true
+    }
+
+    /// Adds what one segment holds of it.
+    fn add_stretch(
+        &self,
+        progress: &Progress,
+        entry: &Entry,
+        open: &Open,
+        page: &mut Vec<u8>,
+    ) -> Result<()> {
+        let segment = &open.segment;
+        let number = segment.number();
+        let durable = self.durable.get();
+        let end = open.done.unwrap_or(entry.mark);
+        let place = match number == progress.at.0 {
+            true => progress.at.1.max(segment.start()),
+            false => segment.start(),
+        };
+        let new_header = Some(number) > progress.header;
+        if number < progress.at.0 || (end.next <= durable && !new_header) {
+            return Ok(());
+        }
+        let malformed = |flaw| self.site.io("encode", number, std::io::Error::other(flaw));
+        let identity = match new_header {
+            true => Some(segment.identity.encode().map_err(malformed)?),
+            false => None,
+        };
+        let frames = segment.frames(place, end.place).map_err(|trouble| {
+            let at = super::site::Damage {
+                segment: number,
+                place,
+                offset: durable,
+                next: end.next,
+            };
+            self.site.unreadable(at, trouble)
+        })?;
+        let stretch = Stretch {
+            log: self.site.log,
+            number,
+            nonce: segment.identity.nonce,
+            first: durable.max(segment.base()),
+            next: end.next,
+            place,
+        };
+        let encoded = stretch.encode(identity.as_ref(), frames, page);
+        encoded.map_err(malformed)
+    }
+
+    /// The journal holds, durably, what was offered.
+    pub(super) fn redo_is_kept(&self) {
+        let mut progress = self.progress();
+        let Some(entry) = progress.offered.take() else {
+            return;
+        };
+        progress.reach(&entry);
+        self.slots().busy = self.setting.clock.monotonic();
+        self.became_durable(&entry);
+    }
+
+    /// Has the next round settle the log.
+    pub(super) fn hurry(&self) {
+        self.hurry.store(true, Ordering::Release);
+    }
+}
