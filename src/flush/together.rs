@@ -46,3 +46,7 @@ pub(super) fn together(journal: &dyn RedoSink, logs: &[Arc<dyn DirtyLog>]) -> (N
     journal.tidy();
     (next, each)
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "together_tests.rs"]
+mod tests;

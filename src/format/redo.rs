@@ -161,3 +161,6 @@ impl RedoHead {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
