@@ -77,10 +77,14 @@ impl Queue {
             return true;
         }
         match next {
-            // A look that is due earlier says itself when to look again.
-            Next::After(pause) if !self.stopping && !self.later.contains_key(&id) => {
-                self.later.insert(id, (Instant::now() + pause, log));
-                true
+            Next::After(pause) if !self.stopping => {
+                let at = Instant::now() + pause;
+                // A look that is due earlier says itself when to look again.
+                let sooner = self.later.get(&id).is_none_or(|(before, _)| at < *before);
+                if sooner {
+                    self.later.insert(id, (at, log));
+                }
+                sooner
             }
             _ => false,
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::appender::Active;
+use super::due::Due;
 use super::ledger::{Entry, Open};
 use super::log::Log;
 use super::mark::Mark;
@@ -110,6 +111,7 @@ impl Log {
         let entry = self.ledger.read();
         let busy = entry.mark.next > durable;
         if busy {
+            self.demand.begin(self.setting.clock.monotonic());
             self.sync(&entry, durable)?;
             self.durable.advance(entry.mark.next);
             self.settled_bytes.advance(entry.bytes);
@@ -182,6 +184,11 @@ impl DirtyLog for Log {
     fn round(&self) -> Next {
         if self.gate.is_lost() {
             return Next::Rest;
+        }
+        match self.due() {
+            Due::Now => {}
+            Due::After(rest) => return Next::After(rest),
+            Due::WhenAsked => return Next::Rest,
         }
         self.direct().unwrap_or_else(|cause| {
             self.poison(cause);
