@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod part;
+
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -18,6 +20,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 ///   shows after the store has been opened again.
 /// * **Failed**: [`Error::Failed`], [`Error::StoreFailed`]. An earlier failure stands in the way
 ///   until the store is opened again. Nothing was written.
+///
+/// What waiting on an [`Ack`](crate::Ack) says is of its own kind: [`Error::TimedOut`] and
+/// [`Error::NeedsFlush`] say that its records are written and not durable yet.
 ///
 /// An error can be cloned, since one failed sync answers many waiters.
 ///
@@ -186,6 +191,30 @@ pub enum Error {
         cause: Arc<Error>,
     },
 
+    /// The topic's records become durable when somebody flushes ([`Durability::Manual`]), and
+    /// nobody has. From `append` and `append_batch` nothing was written: use their `nowait` forms.
+    /// From an [`Ack`] its records are written, and a flush makes them durable.
+    ///
+    /// [`Durability::Manual`]: crate::Durability::Manual
+    /// [`Ack`]: crate::Ack
+    #[error("topic {topic:?} is durable only when flushed")]
+    NeedsFlush {
+        /// The topic.
+        topic: String,
+    },
+
+    /// The records were not durable when the time was up. They are written, and still on their
+    /// way: their [`Ack`](crate::Ack) can be waited on again.
+    #[error("{topic}/{partition}@{}..{} is not durable yet", offsets.start, offsets.end)]
+    TimedOut {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The offsets of the records.
+        offsets: Range<u64>,
+    },
+
     /// The partition takes no appends since an earlier failure; its durable records stay
     /// readable. Opening the store again checks it.
     #[error("{topic}/{partition} failed earlier: {cause}")]
@@ -352,43 +381,7 @@ pub enum Error {
 
 /// What does not fit in a damaged frame or header: expected and found, as fields.
 pub use crate::format::{Field, Flaw};
-
-/// The part of a record that a limit is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Part {
-    /// A whole record as it lies in the log, in bytes.
-    Record,
-    /// All records of a batch together, in bytes.
-    Batch,
-    /// The key.
-    Key,
-    /// The number of headers.
-    Headers,
-    /// A header's name.
-    HeaderName,
-    /// A header's value.
-    HeaderValue,
-    /// The event id.
-    EventId,
-    /// The producer's id.
-    ProducerId,
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Part::Record => "a record",
-            Part::Batch => "a batch",
-            Part::Key => "a key",
-            Part::Headers => "a number of headers",
-            Part::HeaderName => "a header name",
-            Part::HeaderValue => "a header value",
-            Part::EventId => "an event id",
-            Part::ProducerId => "a producer id",
-        })
-    }
-}
+pub use part::Part;
 
 struct Owner(Option<u32>);
 

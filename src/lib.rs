@@ -71,11 +71,12 @@ mod sync;
 pub mod sys;
 
 // Opening and shaping.
-pub use options::{MAX_PARTITIONS, MAX_RECORD_BYTES, StoreOptions, TopicOptions};
+pub use options::{Durability, StoreOptions, TopicOptions};
+pub use options::{MAX_PARTITIONS, MAX_RECORD_BYTES};
 pub use store::{Health, Store, TopicInfo};
 
 // Appending.
-pub use store::{Header, IntoBytes, Position, Positions, Record, Timestamp};
+pub use store::{Ack, Header, IntoBytes, Position, Positions, Record, Timestamp};
 pub use store::{Partition, Topic};
 
 // Reading.

@@ -1,6 +1,7 @@
 //! How a store and its topics are shaped.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::sys::{Clock, Disk, Storage, SystemClock};
@@ -102,10 +103,87 @@ impl StoreOptions {
     }
 }
 
+/// When what is written to a topic is synced, and so becomes durable.
+///
+/// In every mode a sync is forced by `flush`, by a subscription's commit of what is not durable
+/// yet, at the bound of [`TopicOptions::unsettled_bytes`], by finishing the topic, by changing its
+/// mode, and by closing the store. What is written and not durable survives the killing of the
+/// process; a power cut may take it, from some batch on to the end.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// # use tidelog::{Durability, Record, Store, TopicOptions};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// let often = TopicOptions::new().durability(Durability::Interval(Duration::from_millis(20)));
+/// let samples = store.create_topic("samples", often)?;
+/// samples.append(Record::new("21.5 degrees"))?; // waits for the next sync
+///
+/// let manual = TopicOptions::new().durability(Durability::Manual);
+/// let samples = store.create_topic("samples", manual)?; // from now on
+/// samples.append_nowait(Record::new("21.6 degrees"))?;
+/// samples.flush()?;
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// As soon as there is something to sync; what is appended meanwhile shares the next sync.
+    #[default]
+    Commit,
+    /// At intervals, up to a day: at most one sync in each, whatever is appended, and none
+    /// without anything new. `append` waits for it.
+    Interval(Duration),
+    /// When it is flushed. `append` and `append_batch`, which wait, are
+    /// [`NeedsFlush`](Error::NeedsFlush); their `nowait` forms are not.
+    Manual,
+}
+
+impl Durability {
+    const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+    /// How long a record may be written before its sync is due, in nanoseconds; `None` for until
+    /// somebody asks.
+    pub(crate) fn nanos(self) -> Option<u64> {
+        match self {
+            Durability::Commit => Some(0),
+            Durability::Interval(interval) => {
+                Some(u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX))
+            }
+            Durability::Manual => None,
+        }
+    }
+
+    pub(crate) fn from_nanos(nanos: Option<u64>) -> Durability {
+        match nanos {
+            Some(0) => Durability::Commit,
+            Some(nanos) => Durability::Interval(Duration::from_nanos(nanos)),
+            None => Durability::Manual,
+        }
+    }
+
+    fn check(self) -> Result<()> {
+        match self {
+            Durability::Interval(interval)
+                if interval.is_zero() || interval > Durability::LONGEST =>
+            {
+                Err(Error::InvalidOption {
+                    option: "durability",
+                    reason: format!("{interval:?} is not more than nothing and at most a day"),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// What a topic is made with.
 ///
-/// Partitions and content type are fixed for the topic's life; the limits may change when the
-/// topic is opened with other ones.
+/// Partitions and content type are fixed for the topic's life; limits and durability may change
+/// when the topic is opened with other ones.
 ///
 /// # Examples
 ///
@@ -126,6 +204,7 @@ pub struct TopicOptions {
     pub(crate) first_segment_bytes: u64,
     pub(crate) max_segment_bytes: u64,
     pub(crate) unsettled_bytes: u64,
+    pub(crate) durability: Durability,
 }
 
 impl Default for TopicOptions {
@@ -136,7 +215,7 @@ impl Default for TopicOptions {
 
 impl TopicOptions {
     /// One partition of bytes without a stated type, records and batches up to 16 MiB, segments
-    /// from 64 KiB doubling to 128 MiB, no limit on the whole.
+    /// from 64 KiB doubling to 128 MiB, no limit on the whole; synced as soon as written.
     pub fn new() -> Self {
         TopicOptions {
             partitions: 1,
@@ -147,6 +226,7 @@ impl TopicOptions {
             first_segment_bytes: 64 << 10,
             max_segment_bytes: 128 << 20,
             unsettled_bytes: 16 << 20,
+            durability: Durability::Commit,
         }
     }
 
@@ -202,6 +282,12 @@ impl TopicOptions {
         self
     }
 
+    /// When what is written is synced.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         within(
             "partitions",
@@ -234,6 +320,7 @@ impl TopicOptions {
             self.max_segment_bytes,
         )?;
         within("unsettled_bytes", self.unsettled_bytes, 64 << 10, 1 << 30)?;
+        self.durability.check()?;
         if self.max_total_bytes == Some(0) {
             within("max_total_bytes", 0, 1, u64::MAX)?;
         }

@@ -180,9 +180,12 @@ impl Queue {
                 self.claims.insert(id, Claim::Queued);
                 self.enqueue(log);
             }
-            // A look that is due earlier says itself when to look again.
-            Next::After(pause) if !self.stopping && !self.later.contains_key(&id) => {
-                self.later.insert(id, (Instant::now() + pause, log));
+            Next::After(pause) if !self.stopping => {
+                let at = Instant::now() + pause;
+                // A look that is due earlier says itself when to look again.
+                if self.later.get(&id).is_none_or(|(before, _)| at < *before) {
+                    self.later.insert(id, (at, log));
+                }
             }
             Next::After(_) | Next::Rest => {}
         }

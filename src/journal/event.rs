@@ -85,7 +85,7 @@ pub(crate) struct TopicState {
     pub(crate) created: i64,
 }
 
-/// The limits of a topic, in bytes.
+/// The limits of a topic, in bytes, and when it is synced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TopicSettings {
@@ -105,6 +105,10 @@ pub(crate) struct TopicSettings {
     /// The greatest that may ever have been written beyond what was settled: the most that is
     /// walked after a crash. It never shrinks.
     pub(crate) reach_bytes: u64,
+    /// How long a record may be written before its sync is due: 0 for a sync at once, `None` for
+    /// one when somebody asks.
+    #[serde(deserialize_with = "stated")]
+    pub(crate) sync_after_nanos: Option<u64>,
 }
 
 /// A subscription as it is.

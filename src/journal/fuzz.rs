@@ -39,6 +39,7 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
         max_segment_bytes: 128 << 20,
         unsettled_bytes: 16 << 20,
         reach_bytes: 16 << 20,
+        sync_after_nanos: Some(20_000_000),
     };
     let end = SegmentEnd {
         segment: 3,

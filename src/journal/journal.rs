@@ -10,6 +10,7 @@ use super::redo::Pending;
 use super::rounds::{Shared, writables};
 use crate::error::{Error, Result};
 use crate::format::TopicName;
+use crate::options::Durability;
 use crate::partition::{Limits, Log, Promises, RecordedEnd, Setting, Site};
 use crate::sys::Storage;
 
@@ -21,6 +22,7 @@ const LIMITS: Limits = Limits {
     max_segment: 8 << 20,
     unsettled: 16 << 20,
     total: None,
+    durability: Durability::Commit,
 };
 
 /// What the journal may hold beyond its recorded end: no recorded end knows of it, so its own

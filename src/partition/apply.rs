@@ -6,6 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 
 use super::appender::{Active, Appender, Last};
+use super::due::Demand;
 use super::gate::Gate;
 use super::ledger::Ledger;
 use super::list::{Link, Segments};
@@ -62,6 +63,7 @@ impl Log {
         Ok(Arc::new(Log {
             limits: ArcSwap::from_pointee(setting.limits),
             gate: Gate::new(setting.finished),
+            demand: Demand::new(setting.clock.monotonic()),
             epoch,
             segments,
             written: Watermark::new(plan.next),

@@ -88,13 +88,19 @@ impl Gate {
         }
     }
 
-    /// Whether reading may go on.
-    pub(crate) fn reads(&self, site: &Site) -> Result<()> {
+    /// Whether the topic is still there.
+    pub(crate) fn is_there(&self, site: &Site) -> Result<()> {
         if self.has(DELETED) {
             return Err(Error::TopicDeleted {
                 topic: site.topic(),
             });
         }
+        Ok(())
+    }
+
+    /// Whether reading may go on.
+    pub(crate) fn reads(&self, site: &Site) -> Result<()> {
+        self.is_there(site)?;
         if self.has(CLOSED) {
             return Err(Error::Closed);
         }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 use super::appender::{Appender, Signature};
+use super::due::Demand;
 use super::gate::Gate;
 use super::ledger::Ledger;
 use super::list::{Link, Segments};
@@ -18,7 +19,7 @@ use crate::error::{Error, Flaw, Part, Result};
 use crate::flush::{Crew, DirtyLog, Pins};
 use crate::format::Layout;
 use crate::index::INTERVAL;
-use crate::options::MAX_RECORD_BYTES;
+use crate::options::{Durability, MAX_RECORD_BYTES};
 use crate::segment::{Room, Writable};
 use crate::sync::{AtomicBool, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock};
@@ -51,6 +52,8 @@ pub(crate) struct Limits {
     pub(crate) unsettled: u64,
     /// Bytes that the partition may hold.
     pub(crate) total: Option<u64>,
+    /// When what is written is synced.
+    pub(crate) durability: Durability,
 }
 
 /// One partition's records: one writer at a time, any number of readers.
@@ -76,6 +79,7 @@ pub(crate) struct Log {
     /// The next round shall settle the log.
     pub(super) hurry: AtomicBool,
     pub(super) gate: Gate,
+    pub(super) demand: Demand,
     pub(super) damage: Vec<(Damage, Flaw)>,
     /// Bytes of the segments before those that this owner writes.
     pub(super) bytes_before: AtomicU64,
@@ -124,30 +128,14 @@ impl Log {
         &self.gate
     }
 
-    /// The limits from now on.
-    pub(crate) fn set_limits(&self, limits: Limits) {
-        self.limits.store(Arc::new(limits));
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, Appender> {
         // A panic under this lock breaks the tail, which then refuses everything.
         self.appender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a batch and returns once it is durable.
+    /// Appends a batch and returns once it is written.
     ///
     /// `stamp` fills in timestamps with the clock's reading, taken once.
-    pub(crate) fn append(
-        self: &Arc<Self>,
-        records: &mut [Writable<'_>],
-        stamp: impl FnMut(&mut [Writable<'_>], i64),
-    ) -> Result<Range<u64>> {
-        let offsets = self.write(records, stamp)?;
-        self.wait_durable(offsets.clone())?;
-        Ok(offsets)
-    }
-
-    /// Appends a batch and returns once it is written.
     pub(crate) fn write(
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
@@ -220,40 +208,6 @@ impl Log {
         Ok(Some(first..next))
     }
 
-    /// Waits until these records are durable, or will not be.
-    pub(crate) fn wait_durable(self: &Arc<Self>, offsets: Range<u64>) -> Result<()> {
-        let Some(last) = offsets.end.checked_sub(1) else {
-            return Ok(());
-        };
-        if self.durable.get() <= last {
-            self.setting.flusher.assist(self.as_dirty());
-        }
-        if self.durable.get() <= last {
-            self.durable.wait_past(last, None, || self.gate.is_lost());
-        }
-        if self.durable.get() > last {
-            return Ok(());
-        }
-        self.gate.reads(&self.site)?;
-        match self.gate.failure() {
-            Some(cause) => Err(Error::InDoubt {
-                topic: self.site.topic(),
-                partition: self.site.partition,
-                offsets,
-                cause,
-            }),
-            None => Err(Error::Closed),
-        }
-    }
-
-    /// Makes everything written so far durable.
-    pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
-        // The ledger is written under the partition's lock, `written` only behind it: who has held
-        // the lock has seen every append there.
-        let end = self.ledger.next();
-        self.wait_durable(self.durable.get().min(end)..end)
-    }
-
     /// Wakes everybody who waits for anything, so that they look at the gate.
     pub(crate) fn wake_all(&self) {
         self.durable.wake();
@@ -263,7 +217,7 @@ impl Log {
         self.setting.bell.wake();
     }
 
-    fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {
+    pub(super) fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {
         Arc::clone(self) as Arc<dyn DirtyLog>
     }
 
@@ -280,11 +234,13 @@ impl Log {
         unsettled == 0 || unsettled + room.bytes <= self.limits.load().unsettled
     }
 
-    /// Waits until so much is settled that a batch may be written.
+    /// Waits until so much is settled that a batch may be written; in every mode that forces a
+    /// sync.
     fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
         while !self.has_room(room) {
             let seen = self.settled_bytes.get();
             self.hurry();
+            self.ask(self.ledger.next());
             self.setting.flusher.assist(self.as_dirty());
             let stop = || self.gate.is_over() || self.has_room(room);
             self.settled_bytes.wait_past(seen, None, stop);

@@ -4,6 +4,7 @@ mod appender;
 mod apply;
 mod close;
 mod cursor;
+mod due;
 mod gate;
 mod inspect;
 mod ledger;

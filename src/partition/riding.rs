@@ -5,6 +5,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use super::due::Due;
 use super::ledger::{Entry, Open};
 use super::log::Log;
 use crate::error::Result;
@@ -60,6 +61,11 @@ impl Log {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the journal holds what is not safe in the log's own files.
+    pub(super) fn is_behind(&self) -> bool {
+        self.progress().settled < self.durable.get()
+    }
+
     /// Whether a round should settle the log now, quiet or not.
     pub(super) fn is_hurried(&self) -> bool {
         self.hurry.swap(false, Ordering::AcqRel) || self.pins_too_much()
@@ -79,9 +85,10 @@ impl Log {
 
     /// Adds what is not durable to a page of redo, if it would ride.
     pub(super) fn offer_redo(&self, page: &mut Vec<u8>) -> bool {
-        if self.gate.is_lost() || !self.would_ride() {
+        if self.gate.is_lost() || !self.would_ride() || self.due() != Due::Now {
             return false;
         }
+        self.demand.begin(self.setting.clock.monotonic());
         let mut progress = self.progress();
         let entry = self.ledger.read();
         let before = page.len();

@@ -5,6 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::appender::Active;
+use super::due::Due;
 use super::ledger::{Entry, Open};
 use super::log::Log;
 use super::mark::Mark;
@@ -106,13 +107,14 @@ impl Log {
     }
 
     /// One round of this log by itself: everything that is not settled is synced in its own files.
-    /// What is durable already, in the journal, can wait until the log is quiet; not if `hurry`.
-    fn direct(&self, hurry: bool) -> Result<Next> {
+    /// What is durable already, in the journal, and what is not `due`, can wait until the log is
+    /// quiet; not if there is a `hurry`.
+    fn direct(&self, hurry: bool, due: bool) -> Result<Next> {
         let mut progress = self.progress();
         let entry = self.ledger.read();
         let fresh = entry.mark.next > self.durable.get();
         let behind = entry.mark.next > progress.settled;
-        if behind && !fresh && !hurry {
+        if behind && !(fresh && due) && !hurry {
             let now = self.setting.clock.monotonic();
             let quiet_at = self.slots().busy + QUIET;
             if let Some(left) = quiet_at.checked_sub(now).filter(|left| !left.is_zero()) {
@@ -120,6 +122,7 @@ impl Log {
             }
         }
         if behind {
+            self.demand.begin(self.setting.clock.monotonic());
             self.sync(&entry, progress.settled)?;
             progress.settle(&entry);
             self.became_durable(&entry);
@@ -167,7 +170,7 @@ impl Log {
     /// Settles everything for good: a last round, and a slot at the end that is synced, too.
     /// Nobody appends any more, and no crew is at work on this log.
     pub(crate) fn settle(&self) -> Result<()> {
-        let _claim = self.direct(true)?;
+        let _claim = self.direct(true, true)?;
         let entry = self.ledger.read();
         let Some(Open { segment, .. }) = entry.open.last() else {
             return Ok(());
@@ -202,7 +205,14 @@ impl DirtyLog for Log {
             return Next::Rest;
         }
         let hurry = self.is_hurried();
-        self.direct(hurry).unwrap_or_else(|cause| {
+        let due = self.due();
+        let next = match due {
+            // What the journal holds must be settled in any mode.
+            Due::After(rest) if !hurry && !self.is_behind() => return Next::After(rest),
+            Due::WhenAsked if !hurry && !self.is_behind() => return Next::Rest,
+            due => self.direct(hurry, due == Due::Now),
+        };
+        next.unwrap_or_else(|cause| {
             self.poison(cause);
             Next::Rest
         })

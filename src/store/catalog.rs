@@ -100,6 +100,7 @@ fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
             .max(options.unsettled_bytes)
             .max(options.max_batch_bytes)
             .max(options.max_record_bytes),
+        sync_after_nanos: options.durability.nanos(),
     }
 }
 

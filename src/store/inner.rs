@@ -9,7 +9,7 @@ use super::log_cell::LogCell;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Journal, Pending, TopicSettings, TopicState};
-use crate::options::StoreOptions;
+use crate::options::{Durability, StoreOptions};
 use crate::partition::{Limits, Log, Setting};
 use crate::sync::Watermark;
 use crate::sys::Lock;
@@ -160,7 +160,22 @@ impl TopicInner {
             max_segment: settings.max_segment_bytes,
             unsettled: settings.unsettled_bytes,
             total: settings.max_total_bytes.map(|total| total / partitions),
+            durability: Durability::from_nanos(settings.sync_after_nanos),
         }
+    }
+
+    /// Has everything written so far synced, and does not wait for it.
+    pub(super) fn start_flush(&self) {
+        for log in self.open_logs() {
+            log.start_flush();
+        }
+    }
+
+    /// Waits until everything written so far is durable. What goes wrong with one partition does
+    /// not keep the others from it; the first such error is returned.
+    pub(super) fn flush(&self, store: &Inner) -> Result<()> {
+        let flushed = self.logs.iter().map(|cell| cell.flush(store));
+        flushed.fold(Ok(()), Result::and)
     }
 
     pub(super) fn partition_unknown(&self, partition: u32) -> Error {

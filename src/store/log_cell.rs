@@ -93,10 +93,22 @@ impl LogCell {
         Ok(Arc::clone(self.log.get_or_init(|| log)))
     }
 
+    /// Makes everything written so far durable; a log that is not open has written nothing.
+    pub(super) fn flush(&self, store: &Inner) -> Result<()> {
+        let Some(log) = self.get() else {
+            return Ok(());
+        };
+        log.flush()?;
+        if log.durable() > 0 {
+            self.note_settled(store);
+        }
+        Ok(())
+    }
+
     /// Tells the journal, once, that the log has held durable records. They are durable whether
     /// or not that can be told now: if not, the next append tells it.
     pub(super) fn note_settled(&self, store: &Inner) {
-        if self.settled.swap(true, Ordering::AcqRel) {
+        if self.settled.load(Ordering::Acquire) || self.settled.swap(true, Ordering::AcqRel) {
             return;
         }
         if let Err(error) = store.journal.note(Event::Settled { log: self.id }) {

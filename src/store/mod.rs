@@ -1,5 +1,7 @@
 //! The store: topics, partitions, subscriptions; what a program sees.
 
+mod ack;
+mod append;
 mod catalog;
 mod follow;
 mod inner;
@@ -16,6 +18,7 @@ mod stored;
 mod subscription;
 mod topic;
 
+pub use ack::Ack;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
 pub use read::{Cursor, Records, Start};

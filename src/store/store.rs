@@ -231,14 +231,21 @@ impl Store {
         self.shared().options.storage.stats()
     }
 
-    /// Waits until everything written is durable.
+    /// Makes everything written so far durable, in all topics and whatever their
+    /// [`Durability`](crate::Durability). What goes wrong with one partition does not keep the
+    /// others from it; the first such error is returned.
     pub fn flush(&self) -> Result<()> {
-        self.shared().check_open()?;
-        let topics: Vec<Arc<TopicInner>> = self.shared().topics().values().cloned().collect();
-        for log in topics.iter().flat_map(|topic| topic.open_logs()) {
-            log.flush()?;
+        let store = self.shared();
+        store.check_open()?;
+        let topics: Vec<Arc<TopicInner>> = store.topics().values().cloned().collect();
+        for topic in &topics {
+            topic.start_flush();
         }
-        Ok(())
+        let flushed = topics.iter().map(|topic| match topic.flush(store) {
+            Err(Error::TopicDeleted { .. }) => Ok(()),
+            flushed => flushed,
+        });
+        flushed.fold(Ok(()), Result::and)
     }
 
     /// Closes the store: appends under way are answered, everything is made durable, the ends of

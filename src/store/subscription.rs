@@ -243,11 +243,12 @@ impl Subscription {
 
     /// Commits one partition: `next` names the record to read next, as
     /// [`StoredRecord::next`](crate::StoredRecord::next) gives it. A place before the committed
-    /// one changes nothing.
+    /// one changes nothing. Records below it that are not durable yet are synced first, in every
+    /// [`Durability`](crate::Durability).
     ///
     /// # Errors
     ///
-    /// [`Error::BeyondEnd`] for a place behind the last durable record.
+    /// [`Error::BeyondEnd`] for a place behind the last record.
     pub fn commit_to(&mut self, next: &Position) -> Result<()> {
         let (partition, offset) = (next.partition(), next.offset());
         let committed = self.committed(partition)?;
@@ -256,7 +257,7 @@ impl Subscription {
                 topic: next.topic().to_owned(),
             });
         }
-        let end = self.topic.log(partition)?.durable();
+        let end = self.topic.log(partition)?.written();
         if offset > end {
             return Err(Error::BeyondEnd {
                 topic: self.topic.name().to_owned(),
@@ -283,19 +284,19 @@ impl Subscription {
     /// # Errors
     ///
     /// [`Error::PartitionNeeded`] for an offset on a topic with several partitions,
-    /// [`Error::BeyondEnd`] for one behind the last durable record, [`Error::OffsetExpired`] for
+    /// [`Error::BeyondEnd`] for one behind the last record, [`Error::OffsetExpired`] for
     /// one that retention has removed.
     pub fn reset(&mut self, start: Start) -> Result<()> {
         let cursors = self.topic.cursors(start)?;
         let mut moved = Vec::new();
         for (partition, cursor) in (0..).zip(&cursors) {
             let (log, asked) = (cursor.log(), cursor.offset());
-            if asked > log.durable() {
+            if asked > log.written() {
                 return Err(Error::BeyondEnd {
                     topic: self.topic.name().to_owned(),
                     partition,
                     asked,
-                    end: log.durable(),
+                    end: log.written(),
                 });
             }
             if asked < log.first() {
@@ -350,6 +351,10 @@ impl Subscription {
             next: *next,
         };
         let events: Vec<Event> = moved.iter().map(checkpoint).collect();
+        for (partition, next) in moved {
+            // A checkpoint is durable only where its records are.
+            self.topic.log(*partition)?.flush_to(*next)?;
+        }
         self.state_facts(&events)?;
         for (partition, next) in moved {
             self.committed[*partition as usize] = *next;

@@ -1,4 +1,4 @@
-//! Handles of a topic and of one of its partitions: appending, and where reading starts.
+//! Handles of a topic and of one of its partitions: what they are, and where reading starts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,15 +8,13 @@ use super::catalog;
 use super::follow::Follow;
 use super::inner::TopicInner;
 use super::read::{Cursor, Records, Start};
-use super::record::{IntoBytes, Position, Positions, Record};
+use super::record::IntoBytes;
 use super::routing::partition_of;
 use super::store::Store;
 use super::subscription::{Subscription, SubscriptionBuilder};
-use crate::error::{Error, Part, Result};
-use crate::format::padded;
-use crate::journal::TopicSettings;
+use crate::error::{Error, Result};
+use crate::options::Durability;
 use crate::partition::Log;
-use crate::segment::Writable;
 
 /// A topic of a store.
 ///
@@ -90,6 +88,11 @@ impl Topic {
         self.inner.settings().max_batch_bytes
     }
 
+    /// When what is written to it is synced.
+    pub fn durability(&self) -> Durability {
+        Durability::from_nanos(self.inner.settings().sync_after_nanos)
+    }
+
     /// One of its partitions.
     pub fn partition(&self, number: u32) -> Result<Partition> {
         if number >= self.partitions() {
@@ -104,79 +107,6 @@ impl Topic {
     /// The number of the partition that records of a key go to: the same as in Kafka.
     pub fn partition_of<'a>(&self, key: impl IntoBytes<'a>) -> u32 {
         partition_of(&key.into_bytes(), self.partitions())
-    }
-
-    /// Appends a record and returns once it is durable.
-    ///
-    /// It goes to the partition it names, else to that of its key (as in Kafka), else to the next
-    /// in turn.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::InDoubt`] if it was written and the sync failed; with any other error nothing was
-    /// written.
-    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
-        let record = record.into();
-        let partition = self.route(std::slice::from_ref(&record))?;
-        let offsets = self.append_to(partition, std::slice::from_ref(&record))?;
-        Ok(Position::new(&self.inner.name, partition, offsets.start))
-    }
-
-    /// Appends records as one commit: after a crash all of them are there, or none.
-    ///
-    /// Records without keys go to one partition together, the next in turn. If keys or explicit
-    /// partitions lead to more than one, nothing is written: [`Error::BatchSpread`].
-    pub fn append_batch<'a, I>(&self, records: I) -> Result<Positions>
-    where
-        I: IntoIterator,
-        I::Item: Into<Record<'a>>,
-    {
-        let records: Vec<Record<'a>> = records.into_iter().map(Into::into).collect();
-        let partition = self.route(&records)?;
-        let offsets = self.append_to(partition, &records)?;
-        Ok(Positions::new(&self.inner.name, partition, offsets))
-    }
-
-    /// The one partition that these records go to.
-    fn route(&self, records: &[Record<'_>]) -> Result<u32> {
-        let partitions = self.partitions();
-        let mut chosen: Option<u32> = None;
-        for record in records {
-            let wanted = match (record.partition, &record.key) {
-                (Some(number), _) if number >= partitions => {
-                    return Err(self.inner.partition_unknown(number));
-                }
-                (Some(number), _) => number,
-                (None, Some(key)) => partition_of(key, partitions),
-                (None, None) => continue,
-            };
-            if chosen.is_some_and(|chosen| chosen != wanted) {
-                return Err(Error::BatchSpread {
-                    topic: self.name().to_owned(),
-                });
-            }
-            chosen = Some(wanted);
-        }
-        Ok(chosen.unwrap_or_else(|| self.inner.turn.fetch_add(1, Ordering::Relaxed) % partitions))
-    }
-
-    fn append_to(&self, partition: u32, records: &[Record<'_>]) -> Result<Range<u64>> {
-        let store = self.store.shared();
-        store.check_open()?;
-        self.inner.check_there()?;
-        let mut writable = measure(records, &self.inner.settings())?;
-        let log = store.log(&self.inner, partition)?;
-        if records.is_empty() {
-            let end = log.durable();
-            return Ok(end..end);
-        }
-        let offsets = log.append(&mut writable, |writable, now| {
-            for (writable, record) in writable.iter_mut().zip(records) {
-                writable.timestamp = record.timestamp.map_or(now, |time| time.as_nanos());
-            }
-        })?;
-        self.inner.logs[partition as usize].note_settled(store);
-        Ok(offsets)
     }
 
     /// Ends the topic for good: behind what has been appended so far, nothing can be appended any
@@ -223,34 +153,6 @@ impl Topic {
     }
 }
 
-/// Measures records against all limits, before anything is written.
-fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Vec<Writable<'r>>> {
-    let mut total = 0;
-    let mut writable = Vec::with_capacity(records.len());
-    for record in records {
-        let parts = record.parts();
-        let length = parts.frame_len()?;
-        limit(Part::Record, u64::from(length), settings.max_record_bytes)?;
-        total += padded(length) as u64;
-        writable.push(Writable {
-            parts,
-            length,
-            timestamp: 0,
-        });
-    }
-    if records.len() > 1 {
-        limit(Part::Batch, total, settings.max_batch_bytes)?;
-    }
-    Ok(writable)
-}
-
-fn limit(what: Part, size: u64, limit: u64) -> Result<()> {
-    if size > limit {
-        return Err(Error::TooLarge { what, size, limit });
-    }
-    Ok(())
-}
-
 impl Partition {
     /// The topic it is a part of.
     pub fn topic(&self) -> &Topic {
@@ -260,23 +162,6 @@ impl Partition {
     /// Its number.
     pub fn number(&self) -> u32 {
         self.number
-    }
-
-    /// Appends a record here, whatever its key; returns once it is durable.
-    pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
-        self.topic.append(record.into().partition(self.number))
-    }
-
-    /// Appends records here as one commit: after a crash all of them are there, or none.
-    pub fn append_batch<'a, I>(&self, records: I) -> Result<Positions>
-    where
-        I: IntoIterator,
-        I::Item: Into<Record<'a>>,
-    {
-        let records = records
-            .into_iter()
-            .map(|record| record.into().partition(self.number));
-        self.topic.append_batch(records)
     }
 
     /// The first offset that is still there.

@@ -1,6 +1,6 @@
 //! Appending, and what is known of a batch afterwards.
 
-use tidelog::{Error, Result};
+use tidelog::{Ack, Durability, Error, Result};
 
 use crate::model::{Check, Kept};
 use crate::run::Run;
@@ -15,10 +15,11 @@ enum Aim {
 }
 
 /// Where a batch went.
-type Went = (u32, std::ops::Range<u64>);
+type Went = (u32, std::ops::Range<u64>, Option<Ack>);
 
 impl Run<'_> {
-    pub fn append(&mut self, batch: bool) -> Check {
+    /// Appends a record or a batch; `nowait` without waiting until it is durable.
+    pub fn append(&mut self, batch: bool, nowait: bool) -> Check {
         let Some(name) = self.some_topic() else {
             return Ok(());
         };
@@ -38,11 +39,20 @@ impl Run<'_> {
             .collect();
         let bytes: usize = kept.iter().map(|kept| kept.payload.len()).sum();
         let how = if batch { "batch" } else { "record" };
+        let how = if nowait {
+            format!("{how}, nowait,")
+        } else {
+            how.to_owned()
+        };
         self.say(format!(
             "append {how} {name} {aim:?}: {count}, {bytes} bytes"
         ));
-        match self.send(&name, &aim, &kept, batch) {
-            Ok(went) => self.acknowledged(&name, &aim, kept, went),
+        let sent = match nowait {
+            true => self.send_nowait(&name, &aim, &kept, batch),
+            false => self.send(&name, &aim, &kept, batch),
+        };
+        match sent {
+            Ok(went) => self.accepted(&name, &aim, kept, went),
             Err(error) => self.refused(&name, kept, &error),
         }
     }
@@ -56,24 +66,45 @@ impl Run<'_> {
                 Aim::Partition(number) => topic.partition(*number)?.append_batch(records)?,
                 _ => topic.append_batch(records)?,
             };
-            return Ok((went.partition(), went.offsets()));
+            return Ok((went.partition(), went.offsets(), None));
         }
-        let mut went = (0, 0..0);
+        let mut went = (0, 0..0, None);
         for record in records {
             let at = match aim {
                 Aim::Partition(number) => topic.partition(*number)?.append(record)?,
                 _ => topic.append(record)?,
             };
-            went = (at.partition(), at.offset()..at.offset() + 1);
+            went = (at.partition(), at.offset()..at.offset() + 1, None);
         }
         Ok(went)
     }
 
-    fn acknowledged(&mut self, name: &str, aim: &Aim, kept: Vec<Kept>, went: Went) -> Check {
-        let (number, offsets) = went;
+    fn send_nowait(&self, name: &str, aim: &Aim, kept: &[Kept], batch: bool) -> Result<Went> {
+        let store = self.store.as_ref().ok_or(Error::Closed)?;
+        let topic = store.existing_topic(name)?;
+        let records: Vec<_> = kept.iter().map(Kept::record).collect();
+        let ack = match (aim, batch, &records[..]) {
+            (Aim::Partition(number), false, [record]) => {
+                topic.partition(*number)?.append_nowait(record.clone())?
+            }
+            (Aim::Partition(number), ..) => {
+                topic.partition(*number)?.append_batch_nowait(records)?
+            }
+            (_, false, [record]) => topic.append_nowait(record.clone())?,
+            _ => topic.append_batch_nowait(records)?,
+        };
+        let went = ack.positions();
+        Ok((went.partition(), went.offsets(), Some(ack)))
+    }
+
+    fn accepted(&mut self, name: &str, aim: &Aim, kept: Vec<Kept>, went: Went) -> Check {
+        let (number, offsets, ack) = went;
         let topic = self.topics.get_mut(name).ok_or("no such topic")?;
         if topic.finished {
             return Err("a finished topic was appended to".to_owned());
+        }
+        if topic.durability == Durability::Manual && ack.is_none() {
+            return Err("it has waited for a flush".to_owned());
         }
         let right = match aim {
             Aim::Turn => true,
@@ -84,31 +115,37 @@ impl Run<'_> {
         let part = part
             .filter(|_| right)
             .ok_or(format!("it went to partition {number}"))?;
-        let end = part.sure.len() as u64;
+        let end = part.end();
         if offsets != (end..end + kept.len() as u64) {
             return Err(format!(
                 "{name}/{number} ends at {end}; it went to {offsets:?}"
             ));
         }
-        part.sure.extend(kept);
-        part.doubts.clear();
-        Ok(())
+        part.pending.push(kept);
+        match ack {
+            None => part.secure(offsets.end),
+            Some(ack) => {
+                self.keep_ack(name, ack);
+                Ok(())
+            }
+        }
     }
 
     fn refused(&mut self, name: &str, kept: Vec<Kept>, error: &Error) -> Check {
         let topic = self.topics.get_mut(name).ok_or("no such topic")?;
         match error {
             Error::Finished { .. } if topic.finished => return Ok(()),
+            Error::NeedsFlush { .. } if topic.durability == Durability::Manual => return Ok(()),
             Error::InDoubt {
                 partition, offsets, ..
             } => {
                 let part = topic.parts.get_mut(*partition as usize);
                 let part = part.ok_or("in doubt in a partition that is not there")?;
-                let end = part.sure.len() as u64;
+                let end = part.end();
                 if *offsets != (end..end + kept.len() as u64) {
                     return Err(format!("the end is {end}: {error}"));
                 }
-                part.doubts.push(kept);
+                part.pending.push(kept);
             }
             // A write that fails may have written all of it.
             Error::StorageFull { path, .. } | Error::Io { path, .. } => {
@@ -116,7 +153,7 @@ impl Run<'_> {
                 let number = folder.and_then(|folder| folder.to_str()?.get(..6)?.parse().ok());
                 let part = number.and_then(|number: usize| topic.parts.get_mut(number));
                 if let Some(part) = part {
-                    part.doubts.push(kept);
+                    part.doubts.push((part.pending.len(), kept));
                 }
             }
             _ => {}

@@ -23,6 +23,9 @@ impl Run<'_> {
             }
             if !self.sim.has_stopped() && self.dice.percent(25) {
                 self.close()?;
+                if self.closed {
+                    self.all_is_durable()?;
+                }
             } else {
                 self.crash(false)?;
             }
@@ -35,9 +38,12 @@ impl Run<'_> {
         if self.bulk.is_some() && self.dice.percent(20) {
             return self.wide_step();
         }
+        if self.relaxed && self.dice.percent(45) {
+            return self.relaxed_step();
+        }
         match self.dice.below(100) {
-            0..35 => self.append(false),
-            35..50 => self.append(true),
+            0..35 => self.append(false, false),
+            35..50 => self.append(true, false),
             50..58 => self.create(),
             58..60 => self.delete(),
             60..61 => self.finish(),
@@ -138,8 +144,10 @@ impl Run<'_> {
 
     /// Makes a topic: it is there, or perhaps.
     pub(super) fn make(&mut self, name: &str, partitions: u32, options: TopicOptions) -> Check {
+        let durability = self.some_durability();
+        let options = options.durability(durability);
         let failed = self.journal_failed();
-        let made = self.open_store()?.create_topic(name, options);
+        let made = self.open_store()?.create_topic(name, options.clone());
         let there = match made {
             Ok(_) => There::Yes,
             Err(error) => {
@@ -151,8 +159,8 @@ impl Run<'_> {
                 There::Perhaps
             }
         };
-        self.topics
-            .insert(name.to_owned(), Topic::new(partitions, there));
+        let topic = Topic::new(partitions, there, (options, durability));
+        self.topics.insert(name.to_owned(), topic);
         Ok(())
     }
 
@@ -165,6 +173,7 @@ impl Run<'_> {
         let store = self.open_store()?;
         let deleted = store.delete_topic(&name);
         let gone = !store.topics().iter().any(|info| info.name == name);
+        self.acks.retain(|acked| acked.name != name);
         let Err(error) = deleted else {
             self.topics.remove(&name);
             return Ok(());
@@ -193,6 +202,9 @@ impl Run<'_> {
         let model = self.topics.get_mut(&name).ok_or("no such topic")?;
         let Err(error) = finished else {
             model.finished = true;
+            for part in &mut model.parts {
+                part.secure(part.end())?;
+            }
             return Ok(());
         };
         model.stuck = true;
@@ -201,7 +213,7 @@ impl Run<'_> {
     }
 
     /// A partition, in the middle of everything.
-    fn look(&mut self) -> Check {
+    pub fn look(&mut self) -> Check {
         let Some(name) = self.some_topic() else {
             return Ok(());
         };
@@ -215,8 +227,10 @@ impl Run<'_> {
         let Some(found) = self.scan(&partition)? else {
             return Ok(());
         };
-        let part = &self.topics[&name].parts[number as usize];
+        let parts = &mut self.topics.get_mut(&name).ok_or("no such topic")?.parts;
+        let part = &mut parts[number as usize];
         let place = |wrong: String| format!("{name}/{number}: {wrong}");
+        part.secure(found.len() as u64).map_err(place)?;
         if found.len() != part.sure.len() {
             return Err(place(format!("{} records", found.len())));
         }

@@ -7,6 +7,7 @@
 //!
 //! `TIDELOG_SEEDS=20000` runs so many seeds, `TIDELOG_SEED=7` one of them, with its steps.
 
+mod acks;
 mod append;
 mod dice;
 mod life;

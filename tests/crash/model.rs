@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidelog::{OwnedRecord, Record, StoredRecord, Timestamp};
+use tidelog::{Durability, OwnedRecord, Record, StoredRecord, Timestamp, TopicOptions};
 
 /// What a check says: nothing, or what is wrong.
 pub type Check<T = ()> = Result<T, String>;
@@ -78,28 +78,67 @@ impl Kept {
 pub struct Part {
     /// What must be there.
     pub sure: Vec<Kept>,
-    /// The batches of which one may be there behind it, whole: one whose sync failed, and those
-    /// whose writing failed.
-    pub doubts: Vec<Vec<Kept>>,
+    /// The batches that were written behind it and are not known to be durable, one of which a
+    /// crash may be the end: those behind it are gone then.
+    pub pending: Vec<Vec<Kept>>,
+    /// The batches whose writing failed, of which one may be there, whole, behind so many of the
+    /// pending ones.
+    pub doubts: Vec<(usize, Vec<Kept>)>,
+    /// A flush has been asked for of everything below.
+    pub asked: u64,
 }
 
 impl Part {
     /// Holds what a reopened partition has against what it must have; what was in doubt is
     /// settled by it.
-    pub fn settle(&mut self, found: &[OwnedRecord]) -> Check {
+    /// `whole`: nothing that was written can have been lost.
+    pub fn settle(&mut self, found: &[OwnedRecord], whole: bool) -> Check {
+        self.asked = 0;
         let doubts = std::mem::take(&mut self.doubts);
-        let Err(wrong) = self.compare(found) else {
-            return Ok(());
-        };
-        let sure = self.sure.len();
-        for doubt in &doubts {
-            self.sure.extend_from_slice(doubt);
-            if self.compare(found).is_ok() {
-                return Ok(());
+        let pending = std::mem::take(&mut self.pending);
+        let mut first = None;
+        for count in 0..=pending.len() {
+            if count > 0 {
+                self.sure.extend_from_slice(&pending[count - 1]);
             }
-            self.sure.truncate(sure);
+            let sure = self.sure.len();
+            let here = doubts.iter().filter(|(at, _)| *at == count);
+            for doubt in std::iter::once(&[][..]).chain(here.map(|(_, doubt)| &doubt[..])) {
+                self.sure.extend_from_slice(doubt);
+                match self.compare(found) {
+                    Ok(()) if whole && count < pending.len() => {
+                        return Err(format!("{count} of {} batches", pending.len()));
+                    }
+                    Ok(()) => return Ok(()),
+                    Err(wrong) => first = first.or(Some(wrong)),
+                }
+                self.sure.truncate(sure);
+            }
         }
-        Err(format!("{wrong}; {} batches in doubt", doubts.len()))
+        let (wrong, waiting) = (first.unwrap_or_default(), pending.len());
+        let doubts = doubts.len();
+        Err(format!(
+            "{wrong}; {waiting} batches pending, {doubts} in doubt"
+        ))
+    }
+
+    /// The offset behind everything that was written.
+    pub fn end(&self) -> u64 {
+        self.sure.len() as u64 + self.pending.iter().map(|it| it.len() as u64).sum::<u64>()
+    }
+
+    /// Everything below an offset is durable, and so is the rest of its batch.
+    pub fn secure(&mut self, end: u64) -> Check {
+        while (self.sure.len() as u64) < end {
+            if self.pending.is_empty() {
+                return Err(format!("durable up to {end}, beyond what was written"));
+            }
+            self.sure.extend(self.pending.remove(0));
+            // Its offsets are taken.
+            self.doubts.retain(|(at, _)| *at > 0);
+            self.doubts.iter_mut().for_each(|(at, _)| *at -= 1);
+        }
+        Ok(())
     }
 
     /// Every record is the one that was appended in its place, and none is missing.
@@ -178,10 +217,18 @@ pub struct Topic {
     pub subs: BTreeMap<String, Sub>,
     /// Where the records of a key go.
     pub homes: BTreeMap<String, u32>,
+    pub options: TopicOptions,
+    pub durability: Durability,
+    /// The durability whose statement is in doubt.
+    pub durability_doubt: Option<Durability>,
 }
 
 impl Topic {
-    pub fn new(partitions: u32, there: There) -> Topic {
+    pub fn new(
+        partitions: u32,
+        there: There,
+        (options, durability): (TopicOptions, Durability),
+    ) -> Topic {
         Topic {
             there,
             finished: false,
@@ -190,6 +237,18 @@ impl Topic {
             parts: vec![Part::default(); partitions as usize],
             subs: BTreeMap::new(),
             homes: BTreeMap::new(),
+            options,
+            durability,
+            durability_doubt: None,
         }
+    }
+    /// Holds how a reopened topic is synced against the model.
+    pub fn opened(&mut self, durability: Durability) -> Check {
+        let doubted = self.durability_doubt.take() == Some(durability);
+        if durability != self.durability && !doubted {
+            return Err(format!("synced by {durability:?}"));
+        }
+        self.durability = durability;
+        Ok(())
     }
 }

@@ -23,6 +23,7 @@ impl Run<'_> {
             let before = self.verify_before()?;
             if self.open_once()? {
                 self.troubled = false;
+                self.whole = true;
                 self.calm();
                 self.sim.set_capacity(None);
                 return self.verify_after(before);
@@ -132,6 +133,8 @@ impl Run<'_> {
             topic.there = There::Yes;
             topic.finished = info.finished;
             topic.finishing = false;
+            let opened = store.existing_topic(name).map_err(|e| e.to_string())?;
+            topic.opened(opened.durability())?;
             topic.stuck = false;
         }
         match found
@@ -191,7 +194,7 @@ impl Run<'_> {
         };
         let parts = &mut self.topics.get_mut(name).ok_or("no such topic")?.parts;
         let part = &mut parts[number as usize];
-        part.settle(&found).map_err(place)?;
+        part.settle(&found, self.whole).map_err(place)?;
         self.look_up(partition, name).map_err(place)
     }
 

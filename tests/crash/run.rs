@@ -9,10 +9,13 @@ use tidelog::sys::sim::{Crash, Keep, Sim, SimClock, is_crash};
 use tidelog::sys::{Clock, Storage};
 use tidelog::{Error, Store, StoreOptions};
 
+use crate::acks::Acked;
 use crate::dice::Dice;
 use crate::model::{Check, Topic};
 use crate::wide::Bulk;
 
+/// One seed in so many is relaxed.
+const RELAXED: u64 = 5;
 /// Where the store lies.
 pub const ROOT: &str = "/store";
 
@@ -61,6 +64,12 @@ pub struct Run<'a> {
     pub serial: u64,
     /// All records have one length, so that what is cut off fits behind what takes its place.
     pub even: bool,
+    /// Topics are synced in all modes, and not every append waits.
+    pub relaxed: bool,
+    /// Of appends that did not wait.
+    pub acks: Vec<Acked>,
+    /// Nothing has been lost since the last opening: the process was killed, in no trouble.
+    pub whole: bool,
     /// The topic that makes the journal long, in a program that is wide.
     pub bulk: Option<Bulk>,
     /// A checksum of the disk after each crash, and at the end.
@@ -85,6 +94,9 @@ impl<'a> Run<'a> {
             segments: BTreeMap::new(),
             serial: 0,
             even: seed % 8 == 7 && Bulk::of(seed).is_none(),
+            relaxed: seed % RELAXED == RELAXED - 2,
+            acks: Vec::new(),
+            whole: true,
             bulk: Bulk::of(seed),
             prints: Vec::new(),
             loud,
@@ -144,6 +156,8 @@ impl<'a> Run<'a> {
             0 => Crash::Kill,
             _ => Crash::Cut(Keep::Chance),
         };
+        self.whole &= matches!(crash, Crash::Kill) && !self.sim.has_stopped() && !self.troubled;
+        self.last_look_at_acks()?;
         self.sim.crash_after(0);
         if self.sim.free(Path::new("/")).is_ok() {
             return Err("the machine goes on".to_owned());
@@ -176,6 +190,8 @@ impl<'a> Run<'a> {
                 false
             }
         };
+        self.whole &= self.closed;
+        self.last_look_at_acks()?;
         if self.sim.has_stopped() {
             return self.crash(false);
         }

@@ -20,20 +20,23 @@ impl Run<'_> {
             return Ok(());
         };
         let sub = self.dice.pick(&NAMES);
+        self.learn(&name)?;
         let Some(mut opened) = self.subscribe(&name, sub)? else {
             return Ok(());
         };
         let failed = self.journal_failed();
         let (deed, done) = self.deed(&name, sub, &mut opened)?;
         drop(opened);
-        let known = self
-            .topics
-            .get_mut(&name)
-            .and_then(|it| it.subs.get_mut(sub));
-        let known = known.ok_or("no such subscription")?;
+        let topic = self.topics.get_mut(&name).ok_or("no such topic")?;
+        let known = topic.subs.get_mut(sub).ok_or("no such subscription")?;
         let Err(error) = done else {
             match deed {
-                Deed::Checkpoints(all) => known.committed = all,
+                Deed::Checkpoints(all) => {
+                    for (part, next) in topic.parts.iter_mut().zip(&all) {
+                        part.secure(*next)?;
+                    }
+                    known.committed = all;
+                }
                 Deed::Pause(paused) => known.paused = paused,
                 Deed::Nothing => {}
             }
@@ -118,6 +121,12 @@ impl Run<'_> {
             }
         }
         self.say(format!("{sub} stands at {at:?}"));
+        if self.relaxed
+            && self.dice.percent(30)
+            && let Some((all, done)) = self.commit_ahead(name, sub, opened)
+        {
+            return Ok((Deed::Checkpoints(all), done));
+        }
         Ok(match self.dice.below(10) {
             0..5 => (Deed::Checkpoints(at), opened.commit()),
             5..7 => self.commit_to(name, sub, opened)?,

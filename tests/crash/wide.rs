@@ -37,7 +37,7 @@ impl Run<'_> {
     pub fn wide_step(&mut self) -> Check {
         match self.dice.below(4) {
             0 => self.create_big(),
-            1 | 2 => self.append(true),
+            1 | 2 => self.append(true, false),
             _ => self.state_much(),
         }
     }

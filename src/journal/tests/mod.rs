@@ -23,6 +23,7 @@ fn settings() -> TopicSettings {
         max_segment_bytes: 1 << 20,
         unsettled_bytes: 1 << 24,
         reach_bytes: 1 << 24,
+        sync_after_nanos: None,
     }
 }
 

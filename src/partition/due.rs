@@ -1,0 +1,226 @@
+//! When a log is synced: at once, at intervals, or when somebody asks; and waiting for it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::log::{Limits, Log};
+use crate::error::{Error, Result};
+use crate::options::Durability;
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// When the next round of a log is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// Now, or there is nothing to sync.
+    Now,
+    /// When the rest of the interval has passed.
+    After(Duration),
+    /// When somebody asks.
+    WhenAsked,
+}
+
+/// Who wants what of a log to be synced.
+#[derive(Debug)]
+pub(crate) struct Demand {
+    /// Records below this offset are to be synced whatever the mode.
+    asked: AtomicU64,
+    /// The flusher has been told of what was appended, or will look again by itself.
+    told: AtomicBool,
+    /// When the last sync began, in nanoseconds of the monotonic clock.
+    synced: AtomicU64,
+}
+
+impl Demand {
+    /// Nothing is wanted yet; the first interval begins now.
+    pub(crate) fn new(now: Duration) -> Demand {
+        Demand {
+            asked: AtomicU64::new(0),
+            told: AtomicBool::new(false),
+            synced: AtomicU64::new(nanos(now)),
+        }
+    }
+
+    /// A sync begins.
+    pub(crate) fn begin(&self, now: Duration) {
+        self.synced.store(nanos(now), Ordering::Release);
+    }
+
+    fn is_asked(&self, offset: u64) -> bool {
+        self.asked.load(Ordering::Acquire) > offset
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Log {
+    fn durability(&self) -> Durability {
+        self.limits.load().durability
+    }
+
+    /// Whether a round is due now, after a pause, or not until somebody asks. Who asks this does
+    /// what it says: whoever appends afterwards relies on it.
+    pub(crate) fn due(&self) -> Due {
+        // Whoever appends from here on tells the flusher anew; what was appended before is seen
+        // below.
+        self.demand.told.swap(false, Ordering::AcqRel);
+        let durable = self.durable.get();
+        if self.ledger.next() <= durable || self.demand.is_asked(durable) {
+            return Due::Now;
+        }
+        match self.durability() {
+            Durability::Commit => Due::Now,
+            Durability::Interval(interval) => {
+                let synced = Duration::from_nanos(self.demand.synced.load(Ordering::Acquire));
+                let passed = self.setting.clock.monotonic().saturating_sub(synced);
+                let rest = interval.saturating_sub(passed);
+                if rest.is_zero() {
+                    return Due::Now;
+                }
+                self.demand.told.store(true, Ordering::Release);
+                Due::After(rest)
+            }
+            Durability::Manual => Due::WhenAsked,
+        }
+    }
+
+    /// The limits from now on. Another durability makes what was written under the last one
+    /// durable, since somebody may be waiting for it.
+    pub(crate) fn set_limits(self: &Arc<Self>, limits: Limits) {
+        let before = self.limits.swap(Arc::new(limits));
+        if before.durability != limits.durability {
+            self.start_flush();
+        }
+    }
+
+    /// Asks for a sync of everything below an offset, whatever the mode: the next round does it.
+    pub(super) fn ask(&self, end: u64) {
+        self.demand.asked.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Tells the flusher, unless it knows, that there is something to sync; in a mode in which it
+    /// syncs by itself. Without threads nothing happens until somebody waits.
+    pub(crate) fn notice(self: &Arc<Self>) {
+        let flusher = &self.setting.flusher;
+        let by_itself = self.durability() != Durability::Manual && !flusher.is_inline();
+        let told = &self.demand.told;
+        if by_itself && !told.load(Ordering::Acquire) && !told.swap(true, Ordering::AcqRel) {
+            flusher.request(self.as_dirty());
+        }
+    }
+
+    /// Has everything written so far synced in any mode, and does not wait for it. The end of
+    /// what that covers.
+    pub(crate) fn start_flush(self: &Arc<Self>) -> u64 {
+        // The ledger is written under the partition's lock, `written` only behind it: who has held
+        // the lock has seen every append there.
+        let end = self.ledger.next();
+        self.ask(end);
+        let flusher = &self.setting.flusher;
+        if self.durable.get() < end && !flusher.is_inline() {
+            flusher.request(self.as_dirty());
+        }
+        end
+    }
+
+    /// Makes everything written so far durable, in any mode.
+    pub(crate) fn flush(self: &Arc<Self>) -> Result<()> {
+        self.flush_to(self.ledger.next())
+    }
+
+    /// Makes what is written below an offset durable, in any mode.
+    pub(crate) fn flush_to(self: &Arc<Self>, end: u64) -> Result<()> {
+        let end = end.min(self.ledger.next());
+        self.ask(end);
+        self.wait_durable(self.durable.get().min(end)..end)
+    }
+
+    /// Waits until these records are durable, or will not be. Where nothing would be synced
+    /// without being asked for, it asks.
+    pub(crate) fn wait_durable(self: &Arc<Self>, offsets: Range<u64>) -> Result<()> {
+        if self.durability() == Durability::Manual {
+            self.ask(offsets.end);
+        }
+        if self.wait(offsets, None)? {
+            return Ok(());
+        }
+        Err(Error::Closed)
+    }
+
+    /// Waits, as long as that, until these records are durable, or will not be; where nothing
+    /// would be synced without being asked for, and nobody has asked, that is an error.
+    pub(crate) fn wait_acknowledged(
+        self: &Arc<Self>,
+        offsets: Range<u64>,
+        timeout: Option<Duration>,
+    ) -> Result<()> {
+        let topic = || self.site.topic();
+        let covered = self.is_durable(offsets.end)
+            || self.demand.asked.load(Ordering::Acquire) >= offsets.end
+            || self.gate.is_over();
+        if !covered && self.durability() == Durability::Manual {
+            return Err(Error::NeedsFlush { topic: topic() });
+        }
+        if self.wait(offsets.clone(), timeout)? {
+            return Ok(());
+        }
+        Err(Error::TimedOut {
+            topic: topic(),
+            partition: self.site.partition,
+            offsets,
+        })
+    }
+
+    /// Whether everything below an offset is durable.
+    pub(crate) fn is_durable(&self, end: u64) -> bool {
+        self.durable.get() >= end
+    }
+
+    /// Waits until these records are durable; false if the time was up before.
+    fn wait(self: &Arc<Self>, offsets: Range<u64>, timeout: Option<Duration>) -> Result<bool> {
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let Some(last) = offsets.end.checked_sub(1) else {
+            return Ok(true);
+        };
+        if !self.is_durable(offsets.end) {
+            self.drive(offsets.end, timeout);
+        }
+        let alone = self.setting.flusher.is_inline() && timeout.is_some();
+        if !self.is_durable(offsets.end) && !alone {
+            let lost = || self.gate.is_lost();
+            self.durable.wait_past(last, deadline, lost);
+        }
+        if self.is_durable(offsets.end) {
+            return Ok(true);
+        }
+        self.gate.is_there(&self.site)?;
+        match self.gate.failure() {
+            Some(cause) => Err(Error::InDoubt {
+                topic: self.site.topic(),
+                partition: self.site.partition,
+                offsets,
+                cause,
+            }),
+            None => Ok(false),
+        }
+    }
+
+    /// Sees to it that a round comes. A caller without much time does not run it himself.
+    fn drive(self: &Arc<Self>, end: u64, timeout: Option<Duration>) {
+        let flusher = &self.setting.flusher;
+        if !flusher.is_inline() && timeout.is_some() {
+            flusher.request(self.as_dirty());
+            return;
+        }
+        if flusher.is_inline()
+            && let Due::After(rest) = self.due()
+            && timeout.is_none_or(|timeout| rest <= timeout)
+        {
+            // Nobody else will do it later: as though the interval had passed.
+            self.ask(end);
+        }
+        flusher.assist(self.as_dirty());
+    }
+}

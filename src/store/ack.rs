@@ -1,0 +1,106 @@
+//! What says when an append that did not wait has become durable.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::record::{Position, Positions};
+use super::topic::Topic;
+use crate::error::Result;
+use crate::partition::Log;
+
+/// What an append that did not wait returns: where its records are, and whether they are durable.
+///
+/// It is cheap to keep and to clone, and dropping it cancels nothing. Like every handle it keeps
+/// the store open until it is closed by [`Store::close`](crate::Store::close).
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// let quakes = store.topic("quakes")?;
+/// let acks: Vec<_> = ["M 4.6", "M 2.1", "M 3.0"]
+///     .map(Record::new)
+///     .into_iter()
+///     .map(|record| quakes.append_nowait(record))
+///     .collect::<Result<_, _>>()?;
+/// for ack in &acks {
+///     println!("{} is on disk", ack.wait()?);
+/// }
+/// # drop(acks);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Ack {
+    topic: Topic,
+    log: Arc<Log>,
+    offsets: Range<u64>,
+}
+
+impl Ack {
+    pub(super) fn new(topic: Topic, log: Arc<Log>, offsets: Range<u64>) -> Ack {
+        Ack {
+            topic,
+            log,
+            offsets,
+        }
+    }
+
+    /// The position of the record; of a batch, that of its first one.
+    pub fn position(&self) -> Position {
+        let name = &self.topic.inner.name;
+        Position::new(name, self.log.site().partition, self.offsets.start)
+    }
+
+    /// The positions of all records.
+    pub fn positions(&self) -> Positions {
+        let name = &self.topic.inner.name;
+        Positions::new(name, self.log.site().partition, self.offsets.clone())
+    }
+
+    /// Whether the records are durable by now.
+    pub fn is_durable(&self) -> bool {
+        let durable = self.log.is_durable(self.offsets.end);
+        if durable {
+            self.note_settled();
+        }
+        durable
+    }
+
+    /// Waits until the records are durable; [`Ack::position`] then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InDoubt`](crate::Error::InDoubt) when the sync failed that would have made them
+    /// durable; [`Error::TopicDeleted`](crate::Error::TopicDeleted);
+    /// [`Error::NeedsFlush`](crate::Error::NeedsFlush), at once, if the topic is synced by hand only
+    /// ([`Durability::Manual`](crate::Durability::Manual)) and no flush has covered them yet.
+    pub fn wait(&self) -> Result<Position> {
+        self.wait_for(None)
+    }
+
+    /// As [`Ack::wait`], for so long at the most. It can be called again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TimedOut`](crate::Error::TimedOut) if the records are not durable then, and may
+    /// still become so.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<Position> {
+        self.wait_for(Some(timeout))
+    }
+
+    fn wait_for(&self, timeout: Option<Duration>) -> Result<Position> {
+        self.log.wait_acknowledged(self.offsets.clone(), timeout)?;
+        self.note_settled();
+        Ok(self.position())
+    }
+
+    fn note_settled(&self) {
+        if self.offsets.end > 0 {
+            self.topic.note_settled(self.log.site().partition);
+        }
+    }
+}
