@@ -101,10 +101,10 @@ impl Log {
     }
 
     /// Tells the flusher, unless it knows, that there is something to sync; in a mode in which it
-    /// syncs by itself. Without threads nothing happens until somebody waits.
+    /// syncs by itself. Without threads it waits in the queue until somebody runs a round.
     pub(crate) fn notice(self: &Arc<Self>) {
         let flusher = &self.setting.flusher;
-        let by_itself = self.durability() != Durability::Manual && !flusher.is_inline();
+        let by_itself = self.durability() != Durability::Manual;
         let told = &self.demand.told;
         if by_itself && !told.load(Ordering::Acquire) && !told.swap(true, Ordering::AcqRel) {
             flusher.request(self.as_dirty());
@@ -119,7 +119,7 @@ impl Log {
         let end = self.ledger.next();
         self.ask(end);
         let flusher = &self.setting.flusher;
-        if self.durable.get() < end && !flusher.is_inline() {
+        if self.durable.get() < end {
             flusher.request(self.as_dirty());
         }
         end

@@ -98,6 +98,9 @@ pub struct Health {
     pub damage: Vec<Error>,
     /// Records of the journal that cannot be read.
     pub journal_damaged: usize,
+    /// Partitions whose newest records are still only in the journal: those that an owner before
+    /// left so and nobody has used since, which the next use of each puts right.
+    pub unopened_redo: usize,
     /// How bytes are brought into files.
     pub backend: Backend,
     /// The epoch of this owner.
@@ -215,6 +218,7 @@ impl Store {
                 .map(|cause| Error::StoreFailed { cause }),
             damage,
             journal_damaged: inner.journal_damaged,
+            unopened_redo: inner.pending().len(),
             backend: inner.setting.backend,
             epoch: inner.setting.epoch,
             was_closed: inner.clean,

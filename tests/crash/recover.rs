@@ -95,6 +95,7 @@ impl Run<'_> {
             }
         };
         self.store = Some(store.clone());
+        self.tally.redo += u64::from(store.health().unopened_redo > 0);
         if closed && !store.health().was_closed {
             return Err("it was closed, and does not know".to_owned());
         }

@@ -28,6 +28,7 @@ pub struct Tally {
     pub rolls: u64,
     pub second: u64,
     pub syncs: u64,
+    pub redo: u64,
 }
 
 impl Tally {
@@ -38,6 +39,7 @@ impl Tally {
         self.rolls += other.rolls;
         self.second += other.second;
         self.syncs += other.syncs;
+        self.redo += other.redo;
     }
 }
 
