@@ -39,6 +39,7 @@
 //!
 //! * **Acknowledged is durable.** When [`Topic::append`] returns, the record survives a process
 //!   kill, a kernel panic and a power cut. So does a commit, a topic made, finished or deleted.
+//!   [`Topic::append_nowait`] returns earlier, with an [`Ack`] that tells when.
 //! * **A batch is whole** after any crash, or not there at all.
 //! * **Ordered.** Offsets in a partition are 0, 1, 2, ...; records of one key stay in one partition.
 //! * **Readers see durable data**, and take no lock.

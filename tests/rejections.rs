@@ -5,9 +5,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidelog::sys::sim::{Sim, SimClock};
-use tidelog::{Error, Part, Position, Record, Start, Store, StoreOptions, Topic, TopicOptions};
+use tidelog::{
+    Durability, Error, Part, Position, Record, Start, Store, StoreOptions, Topic, TopicOptions,
+};
 
 fn store() -> (tempfile::TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
@@ -79,6 +82,7 @@ fn a_hostile_name_is_refused_everywhere_and_makes_nothing() {
 fn an_option_outside_its_limits_is_refused_and_named() {
     let (_dir, store) = store();
     let plain = TopicOptions::new;
+    let interval = |secs| Durability::Interval(Duration::from_secs(secs));
     for (options, name) in [
         (plain().partitions(0), "partitions"),
         (plain().partitions(65_536), "partitions"),
@@ -90,6 +94,8 @@ fn an_option_outside_its_limits_is_refused_and_named() {
         (plain().first_segment_bytes(1 << 30), "first_segment_bytes"),
         (plain().unsettled_bytes(1), "unsettled_bytes"),
         (plain().max_total_bytes(0), "max_total_bytes"),
+        (plain().durability(interval(0)), "durability"),
+        (plain().durability(interval(24 * 3600 + 1)), "durability"),
     ] {
         match store.create_topic("quakes", options) {
             Err(Error::InvalidOption { option, .. }) => assert_eq!(option, name),

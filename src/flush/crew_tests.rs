@@ -125,6 +125,21 @@ fn a_resting_log_is_served_again_and_stopping_forgets_it() {
     );
 }
 
+/// A log that is to be looked at in an hour is asked for, and then wants to be looked at soon: it is.
+#[test]
+fn a_sooner_look_is_not_lost_behind_a_later_one() {
+    let log = Scripted::new(1, |run| match run {
+        1 => Next::After(Duration::from_millis(5)),
+        _ => Next::After(Duration::from_secs(3600)),
+    });
+    let crew = Crew::start("test", 1, |log| log.round()).unwrap();
+    crew.request(log.clone());
+    until("the first look", || log.runs() == 1);
+    crew.request(log.clone());
+    until("the third look", || log.runs() == 3);
+    crew.stop();
+}
+
 /// Without threads nothing happens until somebody takes a turn.
 #[test]
 fn an_inline_crew_works_only_in_turns() {

@@ -178,6 +178,11 @@ impl Log {
         self.durable.get() >= end
     }
 
+    /// Whether everything that was appended is durable.
+    pub(crate) fn is_all_durable(&self) -> bool {
+        self.is_durable(self.ledger.next())
+    }
+
     /// Waits until these records are durable; false if the time was up before.
     fn wait(self: &Arc<Self>, offsets: Range<u64>, timeout: Option<Duration>) -> Result<bool> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

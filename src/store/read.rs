@@ -140,7 +140,7 @@ impl Cursor {
     /// Whether nothing will come any more.
     pub(super) fn is_drained(&self) -> bool {
         let log = self.cursor.log();
-        log.gate().is_finished() && log.durable() == log.written() && self.offset() >= log.durable()
+        log.gate().is_finished() && log.is_all_durable() && self.offset() >= log.durable()
     }
 
     /// Why nothing comes any more, where the log has failed.

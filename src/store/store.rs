@@ -246,7 +246,7 @@ impl Store {
             topic.start_flush();
         }
         let flushed = topics.iter().map(|topic| match topic.flush(store) {
-            Err(Error::TopicDeleted { .. }) => Ok(()),
+            Err(Error::TopicDeleted { .. }) if store.is_gone(topic) => Ok(()),
             flushed => flushed,
         });
         flushed.fold(Ok(()), Result::and)
