@@ -35,6 +35,12 @@ impl Run<'_> {
     }
 
     fn step(&mut self) -> Check {
+        // What was appended without waiting may have ridden with something else since.
+        for name in self.topics.keys().cloned().collect::<Vec<_>>() {
+            if self.topics[&name].there == There::Yes && !self.topics[&name].stuck {
+                self.learn(&name)?;
+            }
+        }
         if self.bulk.is_some() && self.dice.percent(20) {
             return self.wide_step();
         }

@@ -112,6 +112,7 @@ impl Run<'_> {
             self.say(format!("resume {sub}"));
             return Ok((Deed::Pause(false), opened.resume()));
         }
+        self.learn(name)?;
         let mut at = self.topics[name].subs[sub].committed.clone();
         for _ in 0..self.dice.below(12) {
             match self.read_one(name, opened, &mut at)? {
