@@ -26,7 +26,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
     let mut reader = Reader {
         site,
         replay: Replay::default(),
-        epoch: plan.epoch,
+        epoch: plan.seen,
         since: 0,
         snapshot: 0,
         needed_from: 0,
@@ -36,7 +36,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
         tracing::error!(%flaw, "the journal states what cannot be");
     }
     Ok(Read {
-        damaged: reader.replay.damaged().len(),
+        damaged: usize::try_from(reader.replay.damaged()).unwrap_or(usize::MAX),
         fold: reader.replay.into_fold(),
         epoch: reader.epoch,
         since: reader.since,
@@ -69,9 +69,7 @@ impl Visitor for Reader<'_> {
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
         tracing::error!(?damage, %flaw, "journal records that cannot be read");
-        for offset in damage.offset..damage.next {
-            self.replay.skip(offset);
-        }
+        self.replay.skip(damage.offset..damage.next);
         Ok(())
     }
 }

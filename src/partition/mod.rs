@@ -7,6 +7,7 @@ mod cursor;
 mod gate;
 mod inspect;
 mod ledger;
+mod leftover;
 mod list;
 mod log;
 mod mark;

@@ -104,6 +104,28 @@ impl Walk {
         Ok(found)
     }
 
+    /// The greatest epoch above `above` of a sound frame from `from` to below `to`, the records
+    /// beginning at `start`; `above` if there is none.
+    pub(crate) fn epoch(&mut self, start: u64, from: u64, to: u64, above: u32) -> io::Result<u32> {
+        let mut greatest = above;
+        self.search(from, to, |walk, place, peek| {
+            if peek.epoch > greatest
+                && could_be(peek, place - start, to - place)
+                && walk.frame(place)?.is_ok()
+            {
+                greatest = peek.epoch;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(greatest)
+    }
+
+    /// Whether anything from `from` to below `to` is not zero.
+    pub(crate) fn holds_anything(&mut self, from: u64, to: u64) -> io::Result<bool> {
+        let stop = |_: &mut Walk, _, _| Ok(ControlFlow::Break(()));
+        Ok(!self.search(from, to, stop)?.is_empty())
+    }
+
     /// How many bytes from `place` on are zero, in whole words, within what is read at once.
     fn zeroes(&mut self, place: u64, to: u64) -> io::Result<u64> {
         let here = self.bytes(place, WINDOW.min(to - place))?;
@@ -141,6 +163,12 @@ impl Walk {
         self.window.truncate(kept + *read.as_ref().unwrap_or(&0));
         read.map(|_| ())
     }
+}
+
+/// Whether a head can be that of a frame with so many bytes of records before it, and no more than
+/// `most` from it on: cheap to ask before its checksum is.
+pub(crate) fn could_be(peek: Peek, before: u64, most: u64) -> bool {
+    u64::from(peek.delta) <= most_frames(before) && u64::from(peek.length) <= most
 }
 
 /// Adds the block around `place` to the blocks that are not zero.

@@ -116,7 +116,11 @@ fn a_log_promises_the_greatest_of_end_start_and_checkpoints() {
     events.push(start(10, 9));
     assert_eq!(fold(&events).promise(10), 9, "a start beyond both");
     events.push(Event::Ends {
-        ends: vec![LogEnd { log: 10, end: None }],
+        ends: vec![LogEnd {
+            log: 10,
+            end: None,
+            exact: true,
+        }],
     });
     assert_eq!(fold(&events).promise(10), 9, "a log without a segment");
 }
