@@ -168,6 +168,15 @@ fn a_record_that_was_skipped_is_lost_unless_a_later_snapshot_folds_it() {
 }
 
 #[test]
+fn a_gap_of_any_length_is_skipped_at_once() {
+    let mut replay = replay(0, &payloads(&store()));
+    replay.skip(5..u64::MAX);
+    assert_eq!(replay.damaged(), u64::MAX - 5);
+    assert!(replay.fold().lost());
+    assert_eq!(replay.fold().topics().count(), 1);
+}
+
+#[test]
 fn a_loss_is_remembered_through_snapshots() {
     let mut state = fold(&store());
     state.lose();
