@@ -94,8 +94,8 @@ impl Replay {
 
     /// The offsets of the damaged records, in order.
     #[cfg(test)]
-    pub(crate) fn damaged_at(&self) -> &[Range<u64>] {
-        &self.damaged
+    pub(crate) fn damaged_at(&self) -> Vec<u64> {
+        self.damaged.iter().cloned().flatten().collect()
     }
 
     /// How many facts were about something that is gone.

@@ -256,6 +256,11 @@ impl Planner<'_> {
             let reason = format!("{length} bytes long, not {}", layout.capacity);
             return Err(site.mismatch(&site.segment(number), reason));
         }
+        let slot = header.slots.slot;
+        if slot.is_some_and(|slot| slot.generation == u64::MAX) {
+            let reason = "no slot can follow the last one";
+            return Err(site.mismatch(&site.segment(number), reason));
+        }
         let seal = header.seal.as_ref().map(Mark::of);
         for stated in [Some(mark), seal].into_iter().flatten() {
             let ended = seal.is_some_and(|seal| seal.end() == stated.end());

@@ -152,14 +152,18 @@ impl Shelf {
             (state.spare.take(), state.number, state.wanted, state.placed)
         };
         let capacity = capacity.max(wanted);
-        let (spare, made) = match throw_away(site, spare) {
-            Err(failed) => failed,
-            Ok(Some(spare)) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
-            Ok(Some(spare)) => grow(site, spare, capacity),
-            Ok(None) => match place(site, placed).and_then(|()| make(site, number, capacity)) {
-                Ok(spare) => (Some(spare), Ok(())),
-                Err(error) => (None, Err(error)),
+        let fresh = || match place(site, placed).and_then(|()| make(site, number, capacity)) {
+            Ok(spare) => (Some(spare), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let (spare, made) = match spare {
+            Some(spare) if spare.spoiled => match throw_away(site, &spare) {
+                Ok(()) => fresh(),
+                Err(error) => (Some(spare), Err(error)),
             },
+            Some(spare) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
+            Some(spare) => grow(site, spare, capacity),
+            None => fresh(),
         };
         {
             let mut state = self.state();
@@ -206,19 +210,13 @@ fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
 
 /// Removes a spoiled spare. The one that is made in its place has the same name, which leads to it
 /// once the folder has been synced; before that, nothing is written behind any header there.
-fn throw_away(
-    site: &Site,
-    spare: Option<Spare>,
-) -> std::result::Result<Option<Spare>, (Option<Spare>, Result<()>)> {
-    let spare = match spare {
-        Some(spare) if spare.spoiled => spare,
-        other => return Ok(other),
-    };
+fn throw_away(site: &Site, spare: &Spare) -> Result<()> {
     let path = site.segment(spare.number);
     match site.storage.remove_file(&path) {
-        Ok(()) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err((Some(spare), Err(Error::io("remove", &path, error)))),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", &path, error))
+        }
+        _ => Ok(()),
     }
 }
 

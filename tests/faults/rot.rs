@@ -104,18 +104,19 @@ fn a_slot_that_does_not_fit_its_segment_fails_the_topic_and_nothing_is_touched()
         store.close().unwrap();
         let segment = Segment::read(killed.segments("t").pop().unwrap());
         let (start, base) = (segment.records_at() as u64, segment.base());
-        let slots: [(u64, u64, u32); 6] = [
-            (start, base - 1, 0),
-            (start, 0, 0),
-            (start, base + 1, 0),
-            (start - 8, base, 0),
-            (1 << 20, base, 0),
-            (start, base, u32::MAX),
+        let slots: [(u64, u64, u32, u64); 7] = [
+            (start, base - 1, 0, 9),
+            (start, 0, 0, 9),
+            (start, base + 1, 0, 9),
+            (start - 8, base, 0, 9),
+            (1 << 20, base, 0, 9),
+            (start, base, u32::MAX, 9),
+            (start, base, 0, u64::MAX),
         ];
-        for (end, next, entries) in slots {
+        for (end, next, entries, generation) in slots {
             let image = killed.killed();
             let mut segment = Segment::read(image.segments("t").pop().unwrap());
-            segment.put_slot(end, next, entries);
+            segment.put_slot((end, next), entries, generation);
             segment.write();
             is_refused(
                 &image,

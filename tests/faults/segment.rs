@@ -117,10 +117,10 @@ impl Segment {
     }
 
     /// Makes slot A one that counts, and says this.
-    pub fn put_slot(&mut self, place: u64, next: u64, entries: u32) {
+    pub fn put_slot(&mut self, (place, next): (u64, u64), entries: u32, generation: u64) {
         self.bytes[512..1024].fill(0);
         self.bytes[512..516].copy_from_slice(b"SLOT");
-        self.put_u64(512 + 16, 1 << 40);
+        self.put_u64(512 + 16, generation);
         self.put_u64(512 + 24, place);
         self.put_u64(512 + 32, next);
         self.put_u32(512 + 64, entries);

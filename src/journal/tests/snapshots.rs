@@ -136,7 +136,7 @@ fn a_damaged_part_leaves_the_snapshot_before_it_in_force() {
     let replay = replay(5, &journal);
     assert_eq!(replay.needed_from(), 5);
     let bad = 5 + u64::try_from(first).unwrap() + 2;
-    assert_eq!(replay.damaged_at(), [bad..bad + 1]);
+    assert_eq!(replay.damaged_at(), [bad]);
     assert_eq!(replay.fold().checkpoint(1, 0), Some(3));
     assert!(replay.fold().lost());
 }
@@ -147,7 +147,7 @@ fn a_damaged_event_is_counted_and_the_fold_goes_on() {
     journal.extend(payloads(&[ends(1, 9), Event::Closed { epoch: 1 }]));
     journal[5] = b"\x01{".to_vec();
     let replay = replay(0, &journal);
-    assert_eq!(replay.damaged_at(), [5..6]);
+    assert_eq!(replay.damaged_at(), [5]);
     assert_eq!(replay.fold().promise(1), 6);
     assert!(
         !replay.fold().closed(),
@@ -164,7 +164,7 @@ fn a_record_that_was_skipped_is_lost_unless_a_later_snapshot_folds_it() {
         replay.record(offset, part).unwrap();
     }
     assert!(!replay.fold().lost());
-    assert_eq!(replay.damaged_at(), [5..6]);
+    assert_eq!(replay.damaged_at(), [5]);
 }
 
 #[test]
