@@ -8,7 +8,7 @@ use super::mark::Mark;
 use crate::error::Flaw;
 use crate::format::{Entry, most_frames};
 use crate::index::Pace;
-use crate::segment::{Header, Walk, could_be};
+use crate::segment::{Budget, Header, Walk, could_be};
 use crate::sys::File;
 
 /// A place between two frames, with the offset that belongs there.
@@ -199,6 +199,7 @@ impl Walked {
             .saturating_add(reach)
             .min(self.header.identity.layout.capacity);
         let (mut promise, mut greatest, mut sound) = (None, 0, false);
+        let mut budget = Budget::of(to.saturating_sub(from));
         let dirty = self.walk.search(from, to, |walk, place, peek| {
             let offset = base + u64::from(peek.delta);
             let proves = offset.saturating_sub(u64::from(peek.lag));
@@ -207,8 +208,8 @@ impl Walked {
                 && u64::from(peek.lag) <= most_frames(reach)
                 && Some(proves) > promise
                 && proves > bad.next.min(offset);
-            if (tells || peek.epoch > greatest || !sound)
-                && could_be(peek, place - start, reach)
+            if could_be(peek, place - start, reach)
+                && (tells || ((peek.epoch > greatest || !sound) && budget.affords(peek)))
                 && walk.frame(place)?.is_ok()
             {
                 sound = true;

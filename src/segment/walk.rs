@@ -107,10 +107,11 @@ impl Walk {
     /// The greatest epoch above `above` of a sound frame from `from` to below `to`, the records
     /// beginning at `start`; `above` if there is none.
     pub(crate) fn epoch(&mut self, start: u64, from: u64, to: u64, above: u32) -> io::Result<u32> {
-        let mut greatest = above;
+        let (mut greatest, mut budget) = (above, Budget::of(to.saturating_sub(from)));
         self.search(from, to, |walk, place, peek| {
             if peek.epoch > greatest
                 && could_be(peek, place - start, to - place)
+                && budget.affords(peek)
                 && walk.frame(place)?.is_ok()
             {
                 greatest = peek.epoch;
@@ -169,6 +170,25 @@ impl Walk {
 /// `most` from it on: cheap to ask before its checksum is.
 pub(crate) fn could_be(peek: Peek, before: u64, most: u64) -> bool {
     u64::from(peek.delta) <= most_frames(before) && u64::from(peek.length) <= most
+}
+
+/// How many bytes may still be checked in a search that nothing depends on but who wrote there
+/// once: payloads that look like heads all over cannot make it take longer than its stretch does.
+#[derive(Debug)]
+pub(crate) struct Budget(u64);
+
+impl Budget {
+    /// Enough for all frames that a stretch of so many bytes can hold, and some that are none.
+    pub(crate) fn of(bytes: u64) -> Budget {
+        Budget(bytes.saturating_mul(4))
+    }
+
+    /// Takes what checking a frame with this head costs, if it is there.
+    pub(crate) fn affords(&mut self, peek: Peek) -> bool {
+        let left = self.0.checked_sub(u64::from(peek.length));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
+    }
 }
 
 /// Adds the block around `place` to the blocks that are not zero.

@@ -141,6 +141,31 @@ fn the_epoch_of_what_is_cut_or_set_aside_is_below_that_of_what_follows() {
     }
 }
 
+/// A batch that nobody was promised is torn, and its payload looks like heads of frames all over,
+/// each as long as a megabyte: looking for sound ones took a megabyte's checksum for each word. It
+/// takes no longer than the stretch is long.
+#[test]
+fn a_payload_that_looks_like_frames_all_over_does_not_make_recovery_slow() {
+    let sim = Sim::new(1);
+    let store = open(&sim, 1);
+    store.create_topic("t", segments_of(16 << 20)).unwrap();
+    fill(&one(&store, "t"), 0..10, 100);
+    sim.crash(Crash::Cut(Keep::Everything)).unwrap();
+    drop(store);
+    let mut first = segment(&sim, 0);
+    let tail = first.tail();
+    for word in first.bytes[tail..].chunks_exact_mut(4) {
+        word.copy_from_slice(&300_000_u32.to_le_bytes());
+    }
+    sim.overwrite(&first.path, 0, &first.bytes).unwrap();
+    let began = std::time::Instant::now();
+    let store = open(&sim, 2);
+    goes_on(&store);
+    let took = began.elapsed();
+    assert!(took < std::time::Duration::from_secs(10), "{took:?}");
+    store.close().unwrap();
+}
+
 /// No epoch follows the greatest there is: that is told, and counts up to nothing.
 #[test]
 fn a_frame_of_the_last_epoch_there_can_be_fails_the_topic() {
