@@ -35,24 +35,8 @@ impl Log {
         for (damage, flaw) in &plan.damage {
             tracing::error!(log = site.log, ?damage, %flaw, "damaged records");
         }
-        // A frame of an epoch that is not below ours was written by an owner whose journal is
-        // gone: what we write must be told from it.
         let stale = plan.seen >= setting.epoch;
-        let epoch = match stale {
-            true => plan.seen.checked_add(1),
-            false => Some(setting.epoch),
-        };
-        let number = match plan.last {
-            Some(last) => last.checked_add(1),
-            None => Some(plan.first),
-        };
-        let (Some(epoch), Some(number)) = (epoch, number) else {
-            let reason = format!(
-                "no epoch follows {}, or no segment {:?}",
-                plan.seen, plan.last
-            );
-            return Err(site.mismatch(&site.dir, reason));
-        };
+        let (epoch, number) = follows(&site, &plan, setting.epoch)?;
         let recovery = Recovery {
             site: &site,
             setting: &setting,
@@ -95,6 +79,24 @@ impl Log {
             setting,
         }))
     }
+}
+
+/// The epoch and the number of the segment that comes next. What was seen of an epoch that is not
+/// below the owner's was written by an owner whose journal is gone: what comes must be told from it.
+fn follows(site: &Site, plan: &Plan, owner: u32) -> Result<(u32, u32)> {
+    let epoch = match plan.seen >= owner {
+        true => plan.seen.checked_add(1),
+        false => Some(owner),
+    };
+    let number = match plan.last {
+        Some(last) => last.checked_add(1),
+        None => Some(plan.first),
+    };
+    epoch.zip(number).ok_or_else(|| {
+        let (seen, last) = (plan.seen, plan.last);
+        let reason = format!("no epoch follows {seen}, or no segment {last:?}");
+        site.mismatch(&site.dir, reason)
+    })
 }
 
 struct Recovery<'a> {
