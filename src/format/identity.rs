@@ -16,7 +16,7 @@ mod tests;
 pub(crate) const MAX_PARTITIONS: u32 = 65_535;
 
 /// Offsets are below this.
-pub(super) const MAX_OFFSET: u64 = 1 << 63;
+pub(crate) const MAX_OFFSET: u64 = 1 << 63;
 
 /// Stored, never reuse.
 pub(super) const MAGIC: [u8; 8] = *b"TIDESEG\0";

@@ -50,7 +50,7 @@ mod tests;
 pub use flaw::{Field, Flaw};
 pub use headers::Header;
 
-pub(crate) use identity::{Identity, Predecessor};
+pub(crate) use identity::{Identity, MAX_OFFSET, Predecessor};
 pub(crate) use index::{Entry, entries};
 pub(crate) use layout::Layout;
 pub(crate) use name::TopicName;

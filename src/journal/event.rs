@@ -136,6 +136,8 @@ pub(crate) struct LogEnd {
     /// The end of its last segment; `None` for a log that has no segment yet.
     #[serde(deserialize_with = "stated")]
     pub(crate) end: Option<SegmentEnd>,
+    /// Nobody has used the log since: false in snapshots only.
+    pub(crate) exact: bool,
 }
 
 /// What a slot of a segment's header carries.

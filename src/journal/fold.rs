@@ -224,12 +224,13 @@ impl Fold {
 impl Fold {
     /// Folds in the event of the journal record at `offset`.
     pub(crate) fn apply(&mut self, offset: u64, event: &Event) -> Result<Folded, FoldFlaw> {
+        let was_closed = self.closed;
         if !matches!(event, Event::Closed { .. }) {
             self.closed = false;
         }
         self.carried.see(event);
         let ignored = match event {
-            Event::Epoch(owner) => self.epoch(offset, owner)?,
+            Event::Epoch(owner) => self.epoch(offset, owner, was_closed)?,
             Event::Topic(topic) => self.put_topic(offset, topic)?,
             Event::TopicDeleted { id } => self.remove_topic(*id),
             Event::Subscription(state) => self.put_subscription(offset, state)?,
@@ -266,7 +267,7 @@ impl Fold {
         mine.lost |= from.lost;
     }
 
-    fn epoch(&mut self, offset: u64, owner: &Owner) -> Result<u64, FoldFlaw> {
+    fn epoch(&mut self, offset: u64, owner: &Owner, closed: bool) -> Result<u64, FoldFlaw> {
         if let Some(last) = &self.owner
             && owner.epoch < last.epoch
         {
@@ -275,6 +276,13 @@ impl Fold {
                 stated: owner.epoch,
                 current: last.epoch,
             });
+        }
+        // Stated again it is the same owner still.
+        let new = self.owner.as_ref().map(|last| last.epoch) != Some(owner.epoch);
+        if new && !closed {
+            // The one before may have used any log without telling where it ends now.
+            let ends = self.logs.values_mut().filter_map(|log| log.end.as_mut());
+            ends.for_each(|end| end.exact = false);
         }
         self.owner = Some(owner.clone());
         Ok(0)

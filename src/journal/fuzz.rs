@@ -87,8 +87,13 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
                 LogEnd {
                     log: 1,
                     end: Some(end),
+                    exact: true,
                 },
-                LogEnd { log: 2, end: None },
+                LogEnd {
+                    log: 2,
+                    end: None,
+                    exact: false,
+                },
             ],
         },
         Event::Settled { log: 1 },

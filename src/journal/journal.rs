@@ -91,7 +91,9 @@ impl Journal {
     pub(crate) fn open(site: Site, mut setting: Setting, owner: Owner) -> Result<Opened> {
         let found = read(&site, &PROMISES)?;
         let last = found.fold.owner().map_or(0, |owner| owner.epoch);
-        setting.epoch = last.max(found.epoch) + 1;
+        let epoch = last.max(found.epoch).checked_add(1);
+        let spent = || site.mismatch(&site.dir, "no epoch follows the last one");
+        setting.epoch = epoch.ok_or_else(spent)?;
         setting.limits = LIMITS;
         // It is only ever read through its files, so its tail is cut in place in any boot.
         setting.same_boot = false;

@@ -29,7 +29,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
     let mut reader = Reader {
         site,
         replay: Replay::default(),
-        epoch: plan.epoch,
+        epoch: plan.seen,
         since: 0,
         snapshot: 0,
         needed_from: 0,
@@ -38,7 +38,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
     for flaw in reader.replay.flaws() {
         tracing::error!(%flaw, "the journal states what cannot be");
     }
-    let damaged = reader.replay.damaged().len();
+    let damaged = usize::try_from(reader.replay.damaged()).unwrap_or(usize::MAX);
     let (fold, pending) = reader.replay.finish();
     Ok(Read {
         damaged,
@@ -78,9 +78,7 @@ impl Visitor for Reader<'_> {
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
         tracing::error!(?damage, %flaw, "journal records that cannot be read");
-        for offset in damage.offset..damage.next {
-            self.replay.skip(offset);
-        }
+        self.replay.skip(damage.offset..damage.next);
         Ok(())
     }
 }

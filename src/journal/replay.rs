@@ -11,6 +11,8 @@
 //! offsets, as the records do that an earlier snapshot made unneeded. A snapshot that folds the
 //! place makes up for them.
 
+use std::ops::Range;
+
 use super::event::Event;
 use super::flaw::FoldFlaw;
 use super::fold::Fold;
@@ -28,7 +30,7 @@ pub(crate) struct Replay {
     needed_from: u64,
     /// The offset of the record that should come next.
     expected: u64,
-    damaged: Vec<u64>,
+    damaged: Vec<Range<u64>>,
     /// These two speak of what is kept, judged by the fold as it is now.
     ignored: u64,
     flaws: Vec<FoldFlaw>,
@@ -52,16 +54,22 @@ impl Replay {
             Ok(Record::Event(event)) => self.keep(offset, Kept::Event(event)),
             Ok(Record::Part(part)) => self.part(offset, &part),
             Ok(Record::Redo(stretches)) => self.redo.extend(offset, stretches),
-            Err(EventFlaw::Malformed { .. } | EventFlaw::Empty) => self.damage(offset),
+            Err(EventFlaw::Malformed { .. } | EventFlaw::Empty) => {
+                self.damage(offset..offset.saturating_add(1));
+            }
             Err(unknown @ EventFlaw::Unknown { .. }) => return Err(unknown),
         }
         Ok(())
     }
 
-    /// Notes that the record at `offset` could not be read.
-    pub(crate) fn skip(&mut self, offset: u64) {
-        self.arrive(offset);
-        self.damage(offset);
+    /// Notes that the records of these offsets could not be read, however many there are.
+    pub(crate) fn skip(&mut self, offsets: Range<u64>) {
+        if offsets.is_empty() {
+            return;
+        }
+        self.arrive(offsets.start);
+        self.expected = offsets.end;
+        self.damage(offsets);
     }
 
     /// The state after the records so far.
@@ -88,9 +96,16 @@ impl Replay {
         self.needed_from
     }
 
-    /// The offsets of the damaged records, in order, also of those that a snapshot made up for.
-    pub(crate) fn damaged(&self) -> &[u64] {
-        &self.damaged
+    /// How many records were damaged, also of those that a snapshot made up for.
+    pub(crate) fn damaged(&self) -> u64 {
+        let lengths = self.damaged.iter().map(|range| range.end - range.start);
+        lengths.fold(0, u64::saturating_add)
+    }
+
+    /// The offsets of the damaged records, in order.
+    #[cfg(test)]
+    pub(crate) fn damaged_at(&self) -> Vec<u64> {
+        self.damaged.iter().cloned().flatten().collect()
     }
 
     /// How many facts were about something that is gone.
@@ -114,10 +129,12 @@ impl Replay {
         self.expected = offset.saturating_add(1);
     }
 
-    fn damage(&mut self, offset: u64) {
-        self.damaged.push(offset);
+    fn damage(&mut self, offsets: Range<u64>) {
+        let last = offsets.end.saturating_sub(1);
+        self.damaged.push(offsets);
         self.assembler.discard();
-        self.keep(offset, Kept::Lost);
+        // What makes up for the last of them makes up for all.
+        self.keep(last, Kept::Lost);
     }
 
     fn part(&mut self, offset: u64, part: &Part) {

@@ -118,11 +118,11 @@ impl Appender {
     }
 
     /// Lets a spare take over: one header sector names the base, the end of the predecessor, the
-    /// epoch and a nonce. After an error the spare can be tried again, and nothing else.
+    /// epoch and a nonce. After an error the spare can be tried again, unless it is spoiled.
     pub(crate) fn roll(
         &mut self,
         site: &Site,
-        spare: &Spare,
+        spare: &mut Spare,
         signature: Signature,
     ) -> Result<Arc<Segment>> {
         let identity = Identity {
@@ -151,7 +151,9 @@ impl Appender {
         let mark = Mark::empty(spare.layout.records_at, self.mark.next);
         let active = Active::resume(site, Arc::clone(&file), identity, signature.backend, mark)?;
         if let Err(error) = file.write_at(&sector, 0) {
-            // The header may be there all the same: nothing may go behind the end it names.
+            // The header may be there all the same, or a part of it: nothing may go behind it, nor
+            // behind the end it names.
+            spare.spoiled = true;
             if let Some(active) = &mut self.active {
                 active.ended = true;
             }

@@ -25,6 +25,11 @@ use crate::segment::file_name;
 use crate::sync::{AtomicBool, AtomicU64, Watermark};
 use crate::sys::Access;
 
+/// The most that is copied of what is cut.
+const MOST_KEPT: u64 = 16 << 20;
+/// How much of it at once.
+const WINDOW: u64 = 256 << 10;
+
 impl Log {
     /// Opens a log: recovers it, makes what was recovered durable, and is ready for appends.
     pub(crate) fn open(site: Site, setting: Setting, promises: &Promises) -> Result<Arc<Log>> {
@@ -32,17 +37,14 @@ impl Log {
         for (damage, flaw) in &plan.damage {
             tracing::error!(log = site.log, ?damage, %flaw, "damaged records");
         }
-        // A frame of an epoch that is not below ours was written by an owner whose journal is
-        // gone: what we write must be told from it.
-        let stale = plan.last.is_some() && plan.epoch >= setting.epoch;
-        let epoch = if stale { plan.epoch + 1 } else { setting.epoch };
+        let stale = plan.seen >= setting.epoch;
+        let (epoch, number) = follows(&site, &plan, setting.epoch)?;
         let recovery = Recovery {
             site: &site,
             setting: &setting,
             epoch,
         };
         let sealed = recovery.make_true(&mut plan, stale)?;
-        let number = plan.last.map_or(plan.first, |last| last + 1);
         let (appender, slots) = recovery.appender(&mut plan, sealed)?;
         let active = appender.active.as_ref().map(|active| &active.segment);
         let mut links: Vec<Arc<Link>> = plan
@@ -86,6 +88,24 @@ impl Log {
     }
 }
 
+/// The epoch and the number of the segment that comes next. What was seen of an epoch that is not
+/// below the owner's was written by an owner whose journal is gone: what comes must be told from it.
+fn follows(site: &Site, plan: &Plan, owner: u32) -> Result<(u32, u32)> {
+    let epoch = match plan.seen >= owner {
+        true => plan.seen.checked_add(1),
+        false => Some(owner),
+    };
+    let number = match plan.last {
+        Some(last) => last.checked_add(1),
+        None => Some(plan.first),
+    };
+    epoch.zip(number).ok_or_else(|| {
+        let (seen, last) = (plan.seen, plan.last);
+        let reason = format!("no epoch follows {seen}, or no segment {last:?}");
+        site.mismatch(&site.dir, reason)
+    })
+}
+
 struct Recovery<'a> {
     site: &'a Site,
     setting: &'a Setting,
@@ -110,6 +130,9 @@ impl Recovery<'_> {
             let last = successor.is_none();
             self.write_back(walked)?;
             if last && !sealed {
+                if plan.cut_is_sound {
+                    self.keep(walked, &cut);
+                }
                 self.zero(walked, &cut)?;
             }
             self.sync(walked)?;
@@ -182,6 +205,54 @@ impl Recovery<'_> {
             walked.from.last_append = walked.from.last_append.max(Some(now));
         }
         Ok(())
+    }
+
+    /// Copies what is cut, from its beginning on, to the quarantine: sound frames are in it that
+    /// nobody was promised. That is a courtesy, and no reason for the log not to open.
+    fn keep(&self, walked: &Walked, cut: &[std::ops::Range<u64>]) {
+        let (Some(first), Some(last)) = (cut.first(), cut.last()) else {
+            return;
+        };
+        let name = format!(
+            "{}-{}-{}-{}.cut",
+            self.site.log,
+            self.epoch,
+            file_name(walked.header.identity.number),
+            first.start
+        );
+        let path = self.site.quarantine.join(name);
+        let range = first.start..last.end.min(first.start.saturating_add(MOST_KEPT));
+        if let Err(error) = self.copy(walked, range, &path) {
+            tracing::warn!(path = %path.display(), %error, "what is cut is not kept");
+            // Half a copy is only space.
+            let _gone = self.site.storage.remove_file(&path);
+        }
+    }
+
+    fn copy(
+        &self,
+        walked: &Walked,
+        range: std::ops::Range<u64>,
+        path: &std::path::Path,
+    ) -> Result<()> {
+        ensure_dir(self.site, &self.site.quarantine)?;
+        let fail = |error| Error::io("copy to", path, error);
+        let length = range.end - range.start;
+        let file = self.site.storage.create(path, length).map_err(fail)?;
+        let mut bytes = vec![0; usize::try_from(length.min(WINDOW)).unwrap_or(0)];
+        let mut at = range.start;
+        while at < range.end {
+            let read = walked.file.read_at(&mut bytes, at).map_err(fail)?;
+            let read = read.min(usize::try_from(range.end - at).unwrap_or(read));
+            if read == 0 {
+                break;
+            }
+            let written = file.write_at(&bytes[..read], at - range.start);
+            written.map_err(fail)?;
+            at += read as u64;
+        }
+        file.sync().map_err(fail)?;
+        self.sync_dir(&self.site.quarantine)
     }
 
     /// Zeroes what is cut: no later recovery shall find it.

@@ -293,7 +293,7 @@ impl Log {
     /// Lets the spare take over, if there is one that has room for the batch.
     fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
         let least = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
-        let Some(spare) = self.shelf.take(least.capacity) else {
+        let Some(mut spare) = self.shelf.take(least.capacity) else {
             return Ok(false);
         };
         let signature = Signature {
@@ -303,7 +303,7 @@ impl Log {
         };
         let before = appender.active.as_ref();
         let before = before.map_or(0, |active| active.place() - active.segment.start());
-        let segment = match appender.roll(&self.site, &spare, signature) {
+        let segment = match appender.roll(&self.site, &mut spare, signature) {
             Ok(segment) => segment,
             Err(error) => {
                 self.shelf.put_back(spare);
@@ -336,6 +336,12 @@ impl Log {
             Ok(capacity) => self.shelf.prepare(&self.site, capacity),
             Err(error) => tracing::error!(%error, "no segment can be made"),
         }
+    }
+
+    /// The end that recovery came to; `None` if the log was found as its end was recorded.
+    pub(crate) fn recovered_end(&self) -> Option<RecordedEnd> {
+        let changed = self.changed.load(Ordering::Acquire);
+        self.recorded_end().filter(|_| changed)
     }
 
     /// The end of the log as it stands, for the journal; `None` if it holds no segment.

@@ -1,6 +1,6 @@
 //! What a log adds up to at some place: what slots, seals and recorded ends carry.
 
-use crate::format::Slot;
+use crate::format::{ALIGN, Entry, Identity, MAX_OFFSET, Slot, most_frames};
 use crate::segment::End;
 
 /// The sums of a segment up to a place between two batches.
@@ -46,6 +46,32 @@ impl Mark {
             index_entries: slot.index_entries,
             index_checksum: slot.index_checksum,
         }
+    }
+
+    /// Whether a segment can add up to this. Only where it has ended may offsets be missing in
+    /// front of its end.
+    pub(crate) fn check(&self, identity: &Identity, ended: bool) -> Result<(), String> {
+        let (layout, place) = (&identity.layout, self.place);
+        let records = layout.records_at..=layout.capacity;
+        if !records.contains(&place) || !place.is_multiple_of(ALIGN as u64) {
+            return Err(format!("an end at byte {place} lies outside the records"));
+        }
+        let most = match ended || identity.gaps_allowed {
+            true => u64::MAX,
+            false => most_frames(place - layout.records_at),
+        };
+        let (base, next) = (identity.base, self.next);
+        let records = next.checked_sub(base);
+        if next > MAX_OFFSET || records.is_none_or(|records| records > most) {
+            return Err(format!(
+                "offset {next} at byte {place} does not follow from {base}"
+            ));
+        }
+        let entries = u64::from(self.index_entries);
+        if entries * Entry::SIZE as u64 > layout.index_len() {
+            return Err(format!("there is no room for {entries} index entries"));
+        }
+        Ok(())
     }
 
     /// A slot that says this.

@@ -8,6 +8,7 @@ mod due;
 mod gate;
 mod inspect;
 mod ledger;
+mod leftover;
 mod list;
 mod log;
 mod mark;

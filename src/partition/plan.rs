@@ -15,6 +15,11 @@
 //!    greatest promise it is damage, which is reported and walked past; above all promises it is
 //!    the torn tail, which is cut. A read error is an error, never a tail.
 //!
+//! 4. *The rest.* Segment files behind the chain are set aside, but for one that can only have
+//!    rotted: a header is written whole or not at all, and a file whose header's writing failed is
+//!    thrown away. So where the next segment's header is damaged and something lies behind it, the
+//!    log fails, and everything is kept.
+//!
 //! The plan is idempotent: applied in part and computed again, it comes to the same log.
 
 use super::mark::RecordedEnd;
@@ -72,14 +77,19 @@ pub(crate) struct Plan {
     pub(crate) walked: Vec<Walked>,
     /// Where the log goes on: the next record's offset.
     pub(crate) next: u64,
-    /// The greatest epoch met.
+    /// The greatest epoch of what was adopted.
     pub(crate) epoch: u32,
+    /// The greatest epoch of anything that was seen, adopted or not: in frames that are cut or
+    /// passed over, and in the headers and frames of files that are set aside.
+    pub(crate) seen: u32,
     /// The last segment ends here for good: the log goes on in a new one.
     pub(crate) sealed: bool,
     /// Records that are lost, and where.
     pub(crate) damage: Vec<(Damage, Flaw)>,
     /// Stretches beyond the end of the last segment that hold what was never acknowledged.
     pub(crate) cut: Vec<std::ops::Range<u64>>,
+    /// A sound frame lies in what is cut.
+    pub(crate) cut_is_sound: bool,
     /// Segment files that are not in the chain.
     pub(crate) later: Vec<(u32, Aside)>,
     /// Nobody has used the log since its end was recorded: there is nothing to write back.
@@ -103,9 +113,11 @@ impl Plan {
             walked: Vec::new(),
             next: 0,
             epoch,
+            seen: epoch,
             sealed: false,
             damage: Vec::new(),
             cut: Vec::new(),
+            cut_is_sound: false,
             later: Vec::new(),
             untouched: false,
         }

@@ -7,23 +7,31 @@ use std::sync::Arc;
 
 use super::mark::Mark;
 use super::overlay::lay;
-use super::plan::{Aside, Plan, Promises};
+use super::plan::{Plan, Promises};
 use super::site::{Damage, Site};
 use super::walked::{At, Beyond, Walked};
 use crate::error::{Error, Flaw, Result};
+use crate::format::MAX_OFFSET;
 use crate::segment::{Header, Page, number_of, read_page};
 use crate::sys::{Access, File, Kind};
 
 /// A segment file of the log's folder.
-struct Found {
-    file: Arc<dyn File>,
+pub(super) struct Found {
+    pub(super) file: Arc<dyn File>,
     /// The file with the redo laid over it, and what the header page says then.
-    seen: Arc<dyn File>,
-    page: Page,
+    pub(super) seen: Arc<dyn File>,
+    pub(super) page: Page,
 }
 
 /// Computes the plan for a log. Reads only.
 pub(crate) fn plan(site: &Site, promises: &Promises) -> Result<Plan> {
+    if promises.floor > MAX_OFFSET {
+        let reason = format!(
+            "offset {} is promised, which no log reaches",
+            promises.floor
+        );
+        return Err(site.mismatch(&site.dir, reason));
+    }
     let numbers = list(site, promises)?;
     let first = promises.start.or(numbers.first().copied()).unwrap_or(0);
     let chain = numbers
@@ -77,17 +85,17 @@ fn list(site: &Site, promises: &Promises) -> Result<Vec<u32>> {
     Ok(numbers)
 }
 
-struct Planner<'a> {
-    site: &'a Site,
-    promises: &'a Promises,
-    pages: BTreeMap<u32, Found>,
+pub(super) struct Planner<'a> {
+    pub(super) site: &'a Site,
+    pub(super) promises: &'a Promises,
+    pub(super) pages: BTreeMap<u32, Found>,
     /// The candidates for the chain, ascending without a hole.
     numbers: Vec<u32>,
 }
 
 impl Planner<'_> {
     /// The file and header page of a segment, read once.
-    fn found(&mut self, number: u32) -> Result<&Found> {
+    pub(super) fn found(&mut self, number: u32) -> Result<&Found> {
         if !self.pages.contains_key(&number) {
             let path = self.site.segment(number);
             let open = self.site.storage.open(&path, Access::Write);
@@ -115,7 +123,7 @@ impl Planner<'_> {
     }
 
     /// The header of a segment file, in the chain or not, that belongs to this log.
-    fn header_of(&mut self, number: u32) -> Result<Option<&Header>> {
+    pub(super) fn header_of(&mut self, number: u32) -> Result<Option<&Header>> {
         let site = self.site;
         match &self.found(number)?.page {
             Page::Assigned(header) if site.owns(&header.identity, number) => Ok(Some(header)),
@@ -221,9 +229,11 @@ impl Planner<'_> {
                 return Err(unsupported(&self.site.segment(plan.number()), flaw));
             }
             let beyond = self.beyond(&mut plan, batch.end)?;
+            plan.seen = plan.seen.max(beyond.epoch);
             match beyond.promise.filter(|promise| *promise > at.next) {
                 None => {
                     plan.cut = beyond.dirty;
+                    plan.cut_is_sound = beyond.sound;
                     break;
                 }
                 Some(promise) => {
@@ -252,9 +262,16 @@ impl Planner<'_> {
             let reason = format!("{length} bytes long, not {}", layout.capacity);
             return Err(site.mismatch(&site.segment(number), reason));
         }
-        if !(layout.records_at..=layout.capacity).contains(&mark.place) {
-            let reason = format!("a slot at byte {} lies outside the records", mark.place);
+        let slot = header.slots.slot;
+        if slot.is_some_and(|slot| slot.generation == u64::MAX) {
+            let reason = "no slot can follow the last one";
             return Err(site.mismatch(&site.segment(number), reason));
+        }
+        let seal = header.seal.as_ref().map(Mark::of);
+        for stated in [Some(mark), seal].into_iter().flatten() {
+            let ended = seal.is_some_and(|seal| seal.end() == stated.end());
+            let fits = stated.check(&header.identity, ended);
+            fits.map_err(|reason| site.mismatch(&site.segment(number), reason))?;
         }
         Ok(Walked::new(
             Arc::clone(&found.file),
@@ -314,6 +331,7 @@ impl Planner<'_> {
             let later = self.enter_at_start(number)?.beyond(nowhere, epoch, left);
             let later = later.map_err(|error| self.site.io("read", number, error))?;
             beyond.promise = beyond.promise.max(later.promise);
+            beyond.epoch = beyond.epoch.max(later.epoch);
             left = left.saturating_sub(later.passed);
         }
         Ok(beyond)
@@ -358,9 +376,10 @@ impl Planner<'_> {
         let Some(number) = plan.number().checked_add(1) else {
             return Ok(None);
         };
+        let capacity = plan.last().header.identity.layout.capacity;
         let successor = self.header(number)?;
         let end = successor.and_then(|header| header.identity.predecessor);
-        Ok(end.map(|end| At {
+        Ok(end.filter(|end| end.place <= capacity).map(|end| At {
             place: end.place,
             next: end.next,
         }))
@@ -387,32 +406,6 @@ impl Planner<'_> {
             let path = self.site.segment(end.segment);
             let reason = "it is not the file whose end was recorded, but an older or a newer one";
             return Err(self.site.mismatch(&path, reason));
-        }
-        Ok(plan)
-    }
-
-    /// Says what becomes of the files that are not in the chain. Where the journal has no chain, a
-    /// segment of it has lost those before it, which is nothing to tidy up: an owner writes its
-    /// first record durably before any second segment. (Of another log that acknowledged nothing
-    /// yet, any header may have reached the disk.)
-    fn finish(&mut self, mut plan: Plan, numbers: Vec<u32>) -> Result<Plan> {
-        let chain = plan.last.map(|last| plan.first..=last);
-        for number in numbers {
-            if number < plan.first || chain.as_ref().is_some_and(|chain| chain.contains(&number)) {
-                continue;
-            }
-            let path = self.site.segment(number);
-            let begun = self.site.topic.is_journal() && self.header_of(number)?.is_some();
-            let aside = match self.found(number)?.page {
-                _ if begun && chain.is_none() => {
-                    return Err(self
-                        .site
-                        .mismatch(&path, "the segments before it are not there"));
-                }
-                Page::Short | Page::Unassigned => Aside::Remove,
-                Page::Assigned(_) | Page::Bad(_) => Aside::Keep,
-            };
-            plan.later.push((number, aside));
         }
         Ok(plan)
     }

@@ -128,6 +128,10 @@ impl Log {
             self.became_durable(&entry);
             self.settled_bytes.advance(entry.bytes);
             self.setting.pins.release(self.site.log);
+        } else if entry.open.len() > 1 {
+            // A seal is only written behind a header that is safe, and one that ended without a
+            // record may have had no sync yet.
+            self.sync(&entry, progress.settled)?;
         }
         self.seal(&entry)?;
         self.slot(&entry, fresh)
@@ -178,6 +182,9 @@ impl Log {
         let over = self.lock().active.as_ref().is_some_and(Active::is_over);
         if over {
             // A frame whose writing failed may stand behind the end, whole: nobody shall find it.
+            // Its header may have had no sync yet.
+            let synced = segment.file.sync();
+            synced.map_err(|error| self.site.io("sync", segment.number(), error))?;
             let seal = entry.mark.seal(self.epoch);
             if !self.put(segment, Sector::Seal, &seal)? {
                 let full = io::ErrorKind::StorageFull.into();

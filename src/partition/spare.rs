@@ -18,6 +18,9 @@ pub(crate) struct Spare {
     pub(crate) number: u32,
     pub(crate) file: Arc<dyn File>,
     pub(crate) layout: Layout,
+    /// A header was written to it in vain, and any part of it may be there: it is thrown away, so
+    /// that no frame ever stands behind half a header.
+    pub(crate) spoiled: bool,
 }
 
 /// Where the spare lies until it is taken, and what became of the last attempt to make one.
@@ -72,15 +75,16 @@ impl Shelf {
     /// Takes the spare, if there is one of at least that length.
     pub(crate) fn take(&self, capacity: u64) -> Option<Spare> {
         let mut state = self.state();
-        let large_enough = |spare: &mut Spare| spare.layout.capacity >= capacity;
-        let spare = state.spare.take_if(large_enough)?;
+        let fits = |spare: &mut Spare| !spare.spoiled && spare.layout.capacity >= capacity;
+        let spare = state.spare.take_if(fits)?;
         state.wanted = 0;
-        state.number = spare.number + 1;
+        state.number = spare.number.saturating_add(1);
         state.before = state.capacity.replace(spare.layout.capacity);
         Some(spare)
     }
 
-    /// Puts a spare back that could not be taken over.
+    /// Puts a spare back that could not be taken over. A spoiled one is only there to be thrown
+    /// away.
     pub(crate) fn put_back(&self, spare: Spare) {
         let mut state = self.state();
         state.number = spare.number;
@@ -114,7 +118,7 @@ impl Shelf {
 
     /// Whether a spare is there, of whatever size.
     pub(crate) fn has_spare(&self) -> bool {
-        self.state().spare.is_some()
+        self.state().spare.as_ref().is_some_and(|it| !it.spoiled)
     }
 
     /// Says that a spare of at least that length is needed; the number of attempts begun so far.
@@ -148,13 +152,18 @@ impl Shelf {
             (state.spare.take(), state.number, state.wanted, state.placed)
         };
         let capacity = capacity.max(wanted);
+        let fresh = || match place(site, placed).and_then(|()| make(site, number, capacity)) {
+            Ok(spare) => (Some(spare), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
         let (spare, made) = match spare {
+            Some(spare) if spare.spoiled => match throw_away(site, &spare) {
+                Ok(()) => fresh(),
+                Err(error) => (Some(spare), Err(error)),
+            },
             Some(spare) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
             Some(spare) => grow(site, spare, capacity),
-            None => match place(site, placed).and_then(|()| make(site, number, capacity)) {
-                Ok(spare) => (Some(spare), Ok(())),
-                Err(error) => (None, Err(error)),
-            },
+            None => fresh(),
         };
         {
             let mut state = self.state();
@@ -195,7 +204,20 @@ fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
         number,
         file,
         layout,
+        spoiled: false,
     })
+}
+
+/// Removes a spoiled spare. The one that is made in its place has the same name, which leads to it
+/// once the folder has been synced; before that, nothing is written behind any header there.
+fn throw_away(site: &Site, spare: &Spare) -> Result<()> {
+    let path = site.segment(spare.number);
+    match site.storage.remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", &path, error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a spare longer. One whose sync failed is thrown away, since no later sync of it could be

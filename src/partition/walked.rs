@@ -8,7 +8,7 @@ use super::mark::Mark;
 use crate::error::Flaw;
 use crate::format::{Entry, most_frames};
 use crate::index::Pace;
-use crate::segment::{Header, Walk};
+use crate::segment::{Budget, Header, Walk, could_be};
 use crate::sys::File;
 
 /// A place between two frames, with the offset that belongs there.
@@ -43,6 +43,10 @@ pub(crate) struct Batch {
 pub(crate) struct Beyond {
     /// The greatest durable mark that a sound frame there carries.
     pub(crate) promise: Option<u64>,
+    /// The greatest epoch of a sound frame there; 0 without one.
+    pub(crate) epoch: u32,
+    /// Whether there is a sound frame.
+    pub(crate) sound: bool,
     /// The blocks there that are not zero.
     pub(crate) dirty: Vec<Range<u64>>,
     /// How many bytes were looked at.
@@ -191,34 +195,38 @@ impl Walked {
     }
 
     /// What lies from where the walk stands up to `reach` bytes further: which of it is not zero,
-    /// and what the sound frames behind `bad` prove about what was durable. Only frames count
-    /// whose epoch does not fall.
+    /// and what the sound frames prove: about what was durable, those behind `bad` whose epoch
+    /// does not fall; about the epochs there were, all of them.
     pub(crate) fn beyond(&mut self, bad: At, epoch: u32, reach: u64) -> io::Result<Beyond> {
         let (base, from) = (self.base(), self.at.place);
         let start = self.header.identity.layout.records_at;
         let to = from
             .saturating_add(reach)
             .min(self.header.identity.layout.capacity);
-        let mut promise = None;
+        let (mut promise, mut greatest, mut sound) = (None, 0, false);
+        let mut budget = Budget::of(to.saturating_sub(from));
         let dirty = self.walk.search(from, to, |walk, place, peek| {
             let offset = base + u64::from(peek.delta);
             let proves = offset.saturating_sub(u64::from(peek.lag));
             let plausible = place > bad.place && offset > bad.next && peek.epoch >= epoch;
-            let short =
-                u64::from(peek.lag) <= most_frames(reach) && u64::from(peek.length) <= reach;
-            if plausible
-                && short
-                && u64::from(peek.delta) <= most_frames(place - start)
+            let tells = plausible
+                && u64::from(peek.lag) <= most_frames(reach)
                 && Some(proves) > promise
-                && proves > bad.next.min(offset)
+                && proves > bad.next.min(offset);
+            if could_be(peek, place - start, reach)
+                && (tells || ((peek.epoch > greatest || !sound) && budget.affords(peek)))
                 && walk.frame(place)?.is_ok()
             {
-                promise = Some(proves);
+                sound = true;
+                greatest = greatest.max(peek.epoch);
+                promise = if tells { Some(proves) } else { promise };
             }
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(Beyond {
             promise,
+            epoch: greatest,
+            sound,
             dirty,
             passed: to - from,
         })

@@ -13,6 +13,9 @@ pub(crate) enum Page {
     Short,
     /// Nobody has taken the segment over yet.
     Unassigned,
+    /// The identity is all zero, and one of the sectors beside it, which are only written once the
+    /// identity has been synced, is not.
+    Headless,
     /// It belongs to a log.
     Assigned(Box<Header>),
     /// It is not a segment header, or a damaged one, or one of a later version.
@@ -32,6 +35,12 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// The greatest epoch in it.
+    pub(crate) fn epoch(&self) -> u32 {
+        let slots = [self.slots.slot, self.seal].into_iter().flatten();
+        slots.fold(self.identity.epoch, |epoch, slot| epoch.max(slot.epoch))
+    }
+
     /// What frames and slots of this life of the segment are checked with.
     pub(crate) fn seed(&self) -> Seed {
         self.identity.seed()
@@ -80,7 +89,12 @@ fn parse(bytes: [u8; 4 * SECTOR]) -> Result<Page, Flaw> {
         return Ok(Page::Short);
     };
     let Some(identity) = Identity::decode(first)? else {
-        return Ok(Page::Unassigned);
+        let bare = bytes.iter().all(|byte| *byte == 0);
+        return Ok(if bare {
+            Page::Unassigned
+        } else {
+            Page::Headless
+        });
     };
     let seed = identity.seed();
     let read = |at: Sector| match at.of(&bytes) {

@@ -13,5 +13,5 @@ mod writer;
 pub(crate) use header::{Header, Page, read_page};
 pub(crate) use name::{file_name, number_of};
 pub(crate) use reader::{End, Segment, Trouble};
-pub(crate) use walk::Walk;
+pub(crate) use walk::{Budget, Walk, could_be};
 pub(crate) use writer::{Room, Writable, Writer};

@@ -104,6 +104,29 @@ impl Walk {
         Ok(found)
     }
 
+    /// The greatest epoch above `above` of a sound frame from `from` to below `to`, the records
+    /// beginning at `start`; `above` if there is none.
+    pub(crate) fn epoch(&mut self, start: u64, from: u64, to: u64, above: u32) -> io::Result<u32> {
+        let (mut greatest, mut budget) = (above, Budget::of(to.saturating_sub(from)));
+        self.search(from, to, |walk, place, peek| {
+            if peek.epoch > greatest
+                && could_be(peek, place - start, to - place)
+                && budget.affords(peek)
+                && walk.frame(place)?.is_ok()
+            {
+                greatest = peek.epoch;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(greatest)
+    }
+
+    /// Whether anything from `from` to below `to` is not zero.
+    pub(crate) fn holds_anything(&mut self, from: u64, to: u64) -> io::Result<bool> {
+        let stop = |_: &mut Walk, _, _| Ok(ControlFlow::Break(()));
+        Ok(!self.search(from, to, stop)?.is_empty())
+    }
+
     /// How many bytes from `place` on are zero, in whole words, within what is read at once.
     fn zeroes(&mut self, place: u64, to: u64) -> io::Result<u64> {
         let here = self.bytes(place, WINDOW.min(to - place))?;
@@ -140,6 +163,31 @@ impl Walk {
         let read = self.file.read_at(&mut self.window[kept..], from);
         self.window.truncate(kept + *read.as_ref().unwrap_or(&0));
         read.map(|_| ())
+    }
+}
+
+/// Whether a head can be that of a frame with so many bytes of records before it, and no more than
+/// `most` from it on: cheap to ask before its checksum is.
+pub(crate) fn could_be(peek: Peek, before: u64, most: u64) -> bool {
+    u64::from(peek.delta) <= most_frames(before) && u64::from(peek.length) <= most
+}
+
+/// How many bytes may still be checked in a search that nothing depends on but who wrote there
+/// once: payloads that look like heads all over cannot make it take longer than its stretch does.
+#[derive(Debug)]
+pub(crate) struct Budget(u64);
+
+impl Budget {
+    /// Enough for all frames that a stretch of so many bytes can hold, and some that are none.
+    pub(crate) fn of(bytes: u64) -> Budget {
+        Budget(bytes.saturating_mul(4))
+    }
+
+    /// Takes what checking a frame with this head costs, if it is there.
+    pub(crate) fn affords(&mut self, peek: Peek) -> bool {
+        let left = self.0.checked_sub(u64::from(peek.length));
+        self.0 = left.unwrap_or(self.0);
+        left.is_some()
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Inner {
     pub(super) journal: Journal,
     /// What logs are opened with, but for their limits.
     pub(super) setting: Setting,
-    /// The last owner closed the store, so recorded ends are exact.
+    /// The last owner closed the store, so ends that the journal calls exact are so.
     pub(super) clean: bool,
     pub(super) topics: Mutex<BTreeMap<String, Arc<TopicInner>>>,
     /// Serialises what changes the catalog.

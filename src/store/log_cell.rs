@@ -90,7 +90,19 @@ impl LogCell {
         // All that the journal held for it is in its own files now.
         store.pending().remove(&self.id);
         store.setting.pins.release(self.id);
+        if let Some(end) = log.recovered_end() {
+            self.note_end(store, &end);
+        }
         Ok(Arc::clone(self.log.get_or_init(|| log)))
+    }
+
+    /// Tells the journal where recovery found the end, so that nobody has to look for it again. It
+    /// is as true if that cannot be told.
+    fn note_end(&self, store: &Inner, end: &RecordedEnd) {
+        let ends = vec![stated(self.id, end)];
+        if let Err(error) = store.journal.note(Event::Ends { ends }) {
+            tracing::warn!(log = self.id, %error, "the end that was found is not told");
+        }
     }
 
     /// Makes everything written so far durable; a log that is not open has written nothing.
@@ -147,8 +159,9 @@ pub(super) fn site(
     })
 }
 
-/// What the journal says about a log, and holds for it; `clean` if nobody has used the store since.
-pub(super) fn promises(fold: &Fold, id: u64, clean: bool, pending: &Pending) -> Promises {
+/// What the journal says about a log, and holds for it; `closed` if the last owner closed the
+/// store.
+pub(super) fn promises(fold: &Fold, id: u64, closed: bool, pending: &Pending) -> Promises {
     let log = fold.log(id);
     let topic = log.and_then(|log| fold.topic(log.topic));
     let reach = topic.map_or(0, |topic| topic.settings.reach_bytes);
@@ -156,11 +169,11 @@ pub(super) fn promises(fold: &Fold, id: u64, clean: bool, pending: &Pending) -> 
     let end = log.and_then(|log| log.end.as_ref());
     Promises {
         end: end.and_then(|end| end.end.as_ref()).map(recorded),
-        clean,
+        clean: closed && end.is_some_and(|end| end.exact),
         floor: fold.promise(id),
         start: Some(start.map_or(0, |start| start.segment)),
         exists: log.is_some_and(|log| log.settled),
-        reach: reach + SLACK,
+        reach: reach.saturating_add(SLACK),
         redo: pending
             .get(&id)
             .map_or_else(Vec::new, |pending| pending.stretches.clone()),
@@ -212,5 +225,6 @@ pub(super) fn stated(log: u64, end: &RecordedEnd) -> LogEnd {
             epoch: end.epoch,
             last_append: end.mark.last_append,
         }),
+        exact: true,
     }
 }

@@ -20,6 +20,9 @@ use crate::sys::{Access, Kind, Lock, LockError, Storage};
 /// The folders of a store below its root.
 const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
 
+/// Ids are below this: no store comes to it by counting.
+const MOST_ID: u64 = 1 << 62;
+
 /// Opens a store, making it where there is none.
 pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     options.check()?;
@@ -105,6 +108,12 @@ fn take_over(
         log: carried.next_log,
         subscription: carried.next_subscription,
     };
+    if ids.topic.max(ids.log).max(ids.subscription) > MOST_ID {
+        return Err(Error::Mismatch {
+            path: root.join("journal"),
+            reason: "it names an id that no store has come to".to_owned(),
+        });
+    }
     tidy(storage.as_ref(), root, &opened.before, &mut ids)?;
     Ok((opened, ids))
 }
@@ -257,7 +266,7 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
             continue;
         }
         for name in names(storage, &folder)? {
-            let Some(log) = log_of_folder(&name) else {
+            let Some(log) = log_of_folder(&name).filter(|log| *log < MOST_ID) else {
                 continue;
             };
             ids.log = ids.log.max(log + 1);

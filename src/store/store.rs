@@ -300,11 +300,7 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
             }
         }
     }
-    keep(record_ends(
-        inner,
-        ends,
-        settled && ends_are_known(inner, &topics),
-    ));
+    keep(record_ends(inner, ends, settled));
     keep(inner.journal.drain());
     keep(inner.journal.finish_close().map(|_| ()));
     let lock = inner.root.join("LOCK");
@@ -315,20 +311,6 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
             .map_err(|error| Error::io("unlock", lock, error)),
     );
     first
-}
-
-/// Whether every recorded end is that of its log. After an owner that did not close, that of a log
-/// which has not been opened since may be an old one: it must be recovered when it is opened.
-fn ends_are_known(inner: &Inner, topics: &[Arc<TopicInner>]) -> bool {
-    if inner.clean {
-        return true;
-    }
-    let unopened = topics.iter().flat_map(|topic| &topic.logs);
-    let mut unopened = unopened.filter(|cell| cell.get().is_none());
-    inner.journal.fold(|fold| {
-        let has_end = |id| fold.log(id).is_some_and(|log| log.end.is_some());
-        !unopened.any(|cell| has_end(cell.id()))
-    })
 }
 
 /// Records where the logs end and, if all of them were settled, that the store was closed.

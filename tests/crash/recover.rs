@@ -35,8 +35,6 @@ impl Run<'_> {
                 self.crash(self.sim.has_stopped())?;
             } else if self.store.is_some() {
                 self.close()?;
-                // A log that was not opened may keep it from being closed for good.
-                self.closed = false;
             }
         }
         Ok(())

@@ -109,3 +109,23 @@ fn what_a_later_version_wrote_is_refused_and_left_as_it_is() {
         assert_eq!(fingerprint(&place.root), before);
     }
 }
+
+/// A folder below a topic has a log's name with the greatest number there is: counting on from it
+/// overflowed. It is not ours, and stays; topics are made as before.
+#[test]
+fn a_folder_with_a_number_that_no_log_has_is_left_alone() {
+    let place = Place::new();
+    let store = place.open(BACKENDS[0]);
+    store.topic("t").unwrap().append("fine").unwrap();
+    store.close().unwrap();
+    let foreign = place
+        .root
+        .join("topics/t")
+        .join(format!("000000-{}", u64::MAX));
+    fs::create_dir(&foreign).unwrap();
+    let store = place.open(BACKENDS[0]);
+    store.topic("t").unwrap().append("fine").unwrap();
+    store.topic("new").unwrap().append("fine").unwrap();
+    store.close().unwrap();
+    assert!(foreign.is_dir());
+}

@@ -9,13 +9,16 @@ mod life;
 mod segment;
 
 mod cuts;
+mod cutting;
 mod damage;
+mod ends;
 mod foreign;
 mod limits;
 mod locks;
 mod many;
 mod names;
 mod restored;
+mod rot;
 mod stale;
 mod syncs;
 mod tail;

@@ -116,6 +116,19 @@ impl Segment {
         self.put_u32(place + 4, sum);
     }
 
+    /// Makes slot A one that counts, and says this.
+    pub fn put_slot(&mut self, (place, next): (u64, u64), entries: u32, generation: u64) {
+        self.bytes[512..1024].fill(0);
+        self.bytes[512..516].copy_from_slice(b"SLOT");
+        self.put_u64(512 + 16, generation);
+        self.put_u64(512 + 24, place);
+        self.put_u64(512 + 32, next);
+        self.put_u32(512 + 64, entries);
+        let sum = crc32c::crc32c_append(self.seed(), &self.bytes[512..516]);
+        let sum = crc32c::crc32c_append(sum, &self.bytes[520..1024]);
+        self.put_u32(516, sum);
+    }
+
     /// Makes the checksum of the identity agree with what is there now.
     pub fn fix_identity(&mut self) {
         let sum = crc32c::crc32c(&self.bytes[..12]);

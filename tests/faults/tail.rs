@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tidelog::Record;
+use tidelog::{Error, Record};
 
 use crate::kit::{
     BACKENDS, ENDS, End, Place, end, fill, one, options, payload, payloads, segments_of,
@@ -118,11 +118,12 @@ fn a_half_made_next_segment_is_replaced_and_nothing_is_lost() {
     }
 }
 
-/// D04. A whole file that is not ours, under the name of the next segment, is set aside and kept,
-/// also when it is short of being one by its magic only.
+/// D04. A file that is not ours, under the name of the next segment, is set aside and kept if there
+/// is no record in it. One with records, short of being ours by its magic only, may be ours, and
+/// the log fails.
 #[test]
-fn a_next_segment_with_a_wrong_magic_is_kept_aside() {
-    for backend in BACKENDS {
+fn a_next_segment_with_a_wrong_magic_is_kept_aside_or_fails_the_log() {
+    for (backend, records) in BACKENDS.iter().flat_map(|it| [(*it, false), (*it, true)]) {
         let place = Place::new();
         let store = place.open(backend);
         store.create_topic("t", segments_of(64 << 10)).unwrap();
@@ -131,9 +132,19 @@ fn a_next_segment_with_a_wrong_magic_is_kept_aside() {
         store.close().unwrap();
         let mut foreign = Segment::read(image.segment("t", 0));
         foreign.bytes[..8].copy_from_slice(b"NOTOURS\0");
+        if !records {
+            foreign.bytes[4096..].fill(0);
+        }
         fs::write(image.segment("t", 1), &foreign.bytes).unwrap();
 
         let store = image.open(backend);
+        if records {
+            let refused = store.existing_topic("t").unwrap().append("next");
+            assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
+            store.close().unwrap();
+            assert_eq!(fs::read(image.segment("t", 1)).unwrap(), foreign.bytes);
+            continue;
+        }
         let partition = one(&store, "t");
         fill(&partition, 20..1500, 100);
         let expected: Vec<_> = (0..1500).map(|n| payload(n, 100)).collect();

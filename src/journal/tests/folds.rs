@@ -61,6 +61,34 @@ fn a_clean_close_is_known_until_anything_else_happens() {
 }
 
 #[test]
+fn an_end_is_exact_until_an_owner_follows_one_that_did_not_close() {
+    let exact = |events: &[Event]| {
+        let state = fold(events);
+        let exact = |log| {
+            let log = state.log(log).expect("a live log");
+            log.end.as_ref().map(|end| end.exact)
+        };
+        [exact(10), exact(11)]
+    };
+    let mut events = small();
+    events.push(ends(11, 9));
+    assert_eq!(exact(&events), [Some(true), Some(true)]);
+    events.push(owner(1));
+    assert_eq!(exact(&events), [Some(true), Some(true)], "the same owner");
+    events.push(owner(2));
+    assert_eq!(exact(&events), [Some(false), Some(false)]);
+    events.push(ends(10, 8));
+    events.push(Event::Closed { epoch: 2 });
+    events.push(owner(3));
+    assert_eq!(exact(&events), [Some(true), Some(false)]);
+    let state = fold(&events);
+    let replayed = replay(9, &Snapshot::of(&state, 9));
+    assert_eq!(replayed.fold(), &state, "snapshots remember it");
+    events.push(owner(4));
+    assert_eq!(exact(&events), [Some(false), Some(false)]);
+}
+
+#[test]
 fn a_close_of_an_earlier_owner_is_not_one_of_the_last() {
     let mut state = fold(&[owner(1), owner(2)]);
     let folded = state.apply(2, &Event::Closed { epoch: 1 }).unwrap();
@@ -116,7 +144,11 @@ fn a_log_promises_the_greatest_of_end_start_and_checkpoints() {
     events.push(start(10, 9));
     assert_eq!(fold(&events).promise(10), 9, "a start beyond both");
     events.push(Event::Ends {
-        ends: vec![LogEnd { log: 10, end: None }],
+        ends: vec![LogEnd {
+            log: 10,
+            end: None,
+            exact: true,
+        }],
     });
     assert_eq!(fold(&events).promise(10), 9, "a log without a segment");
 }

@@ -81,6 +81,7 @@ fn end(log: u64, next: u64) -> LogEnd {
     LogEnd {
         log,
         end: Some(end),
+        exact: true,
     }
 }
 

@@ -19,7 +19,11 @@ fn any_event() -> impl Strategy<Value = Event> {
     });
     let an_end = prop_oneof![
         (0..12_u64, 0..99_u64).prop_map(|(log, next)| end(log, next)),
-        (0..12_u64).prop_map(|log| LogEnd { log, end: None }),
+        (0..12_u64, any::<bool>()).prop_map(|(log, exact)| LogEnd {
+            log,
+            end: None,
+            exact
+        }),
     ];
     prop_oneof![
         1 => (0..4_u32, any::<Option<[u8; 16]>>(), any::<u32>())
@@ -163,7 +167,7 @@ proptest! {
         let hole = hole.index(events.len());
         for (at, (event, offset)) in events.iter().zip(0..).enumerate() {
             if at == hole {
-                replay.skip(offset);
+                replay.skip(offset..offset + 1);
             } else {
                 replay.record(offset, &event.encode()).unwrap();
             }

@@ -135,7 +135,8 @@ fn a_damaged_part_leaves_the_snapshot_before_it_in_force() {
     journal[first + 2].truncate(9);
     let replay = replay(5, &journal);
     assert_eq!(replay.needed_from(), 5);
-    assert_eq!(replay.damaged(), [5 + u64::try_from(first).unwrap() + 2]);
+    let bad = 5 + u64::try_from(first).unwrap() + 2;
+    assert_eq!(replay.damaged_at(), [bad]);
     assert_eq!(replay.fold().checkpoint(1, 0), Some(3));
     assert!(replay.fold().lost());
 }
@@ -146,7 +147,7 @@ fn a_damaged_event_is_counted_and_the_fold_goes_on() {
     journal.extend(payloads(&[ends(1, 9), Event::Closed { epoch: 1 }]));
     journal[5] = b"\x01{".to_vec();
     let replay = replay(0, &journal);
-    assert_eq!(replay.damaged(), [5]);
+    assert_eq!(replay.damaged_at(), [5]);
     assert_eq!(replay.fold().promise(1), 6);
     assert!(
         !replay.fold().closed(),
@@ -157,13 +158,22 @@ fn a_damaged_event_is_counted_and_the_fold_goes_on() {
 #[test]
 fn a_record_that_was_skipped_is_lost_unless_a_later_snapshot_folds_it() {
     let mut replay = replay(0, &payloads(&store()));
-    replay.skip(5);
+    replay.skip(5..6);
     assert!(replay.fold().lost());
     for (part, offset) in parts(&store(), 6).iter().zip(6..) {
         replay.record(offset, part).unwrap();
     }
     assert!(!replay.fold().lost());
-    assert_eq!(replay.damaged(), [5]);
+    assert_eq!(replay.damaged_at(), [5]);
+}
+
+#[test]
+fn a_gap_of_any_length_is_skipped_at_once() {
+    let mut replay = replay(0, &payloads(&store()));
+    replay.skip(5..u64::MAX);
+    assert_eq!(replay.damaged(), u64::MAX - 5);
+    assert!(replay.fold().lost());
+    assert_eq!(replay.fold().topics().count(), 1);
 }
 
 #[test]
