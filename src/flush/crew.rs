@@ -68,6 +68,17 @@ impl Queue {
         Some(log)
     }
 
+    /// Moves the log that has rested longest into `due`, whether its time has come or not.
+    fn promote_one(&mut self) {
+        let longest = self.later.iter().min_by_key(|(_, (at, _))| *at);
+        let Some(id) = longest.map(|(id, _)| *id) else {
+            return;
+        };
+        if let Some((_, log)) = self.later.remove(&id) {
+            self.push(log);
+        }
+    }
+
     /// Gives the claim back; whether there is something new for a thread to do or to wait for.
     fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next) -> bool {
         let id = log.id();
@@ -233,10 +244,15 @@ impl Crew {
         } else {
             self.request(log);
         }
+        if self.inline {
+            self.turn();
+        }
     }
 
-    /// Inline: does what is due, on the caller's thread.
+    /// Inline: does what is due, on the caller's thread, and one duty that was to come later: nobody
+    /// waits for its time here, and whether that has come is for the duty to tell, by its own clock.
     pub(crate) fn turn(&self) {
+        self.shared.queue().promote_one();
         loop {
             let Some(log) = self.shared.queue().take() else {
                 return;

@@ -106,7 +106,7 @@ impl Journal {
             journal,
             before: found.fold,
             epoch,
-            damaged: found.damaged,
+            damaged: found.damaged.len(),
         })
     }
 
@@ -173,7 +173,13 @@ impl Journal {
                 record.timestamp = now;
             }
         });
-        written.map(|offsets| offsets.start).map_err(failed)
+        written.map(|offsets| offsets.start).map_err(|error| {
+            if let Error::InDoubt { cause, .. } = &error {
+                // What is acknowledged from here on could be undone by a fact that turns up.
+                self.log.poison(Error::clone(cause));
+            }
+            failed(error)
+        })
     }
 
     fn wait(&self, end: u64) -> Result<()> {

@@ -41,3 +41,4 @@ pub(crate) use fold::Fold;
 #[cfg(any(test, fuzzing))]
 pub(crate) use fuzz::fuzz_event;
 pub(crate) use journal::{Journal, Opened, peek, site};
+pub(crate) use read::Read;

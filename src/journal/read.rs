@@ -16,8 +16,8 @@ pub(crate) struct Read {
     pub(crate) since: u64,
     /// Bytes of payload of that snapshot's last part.
     pub(crate) snapshot: u64,
-    /// Records that could not be read.
-    pub(crate) damaged: usize,
+    /// The offsets of records that could not be read.
+    pub(crate) damaged: Vec<u64>,
 }
 
 /// Reads a whole journal.
@@ -36,7 +36,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
         tracing::error!(%flaw, "the journal states what cannot be");
     }
     Ok(Read {
-        damaged: reader.replay.damaged().len(),
+        damaged: reader.replay.damaged().to_vec(),
         fold: reader.replay.into_fold(),
         epoch: reader.epoch,
         since: reader.since,
@@ -68,6 +68,9 @@ impl Visitor for Reader<'_> {
     }
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
+        if flaw.is_unsupported() {
+            return Err(self.site.corrupt(damage, flaw));
+        }
         tracing::error!(?damage, %flaw, "journal records that cannot be read");
         for offset in damage.offset..damage.next {
             self.replay.skip(offset);

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::planner::unsupported;
 use crate::error::{Error, Flaw, Result};
 use crate::format::{Identity, TopicName};
 use crate::segment::{Header, Page, Trouble, file_name, read_page};
@@ -47,6 +48,7 @@ impl Site {
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
         match page {
             Page::Assigned(header) if self.owns(&header.identity, number) => Ok((file, *header)),
+            Page::Bad(flaw) if flaw.is_unsupported() => Err(unsupported(&path, flaw)),
             Page::Bad(flaw) => Err(self.mismatch(&path, format!("its header is damaged: {flaw}"))),
             _ => Err(self.mismatch(&path, "it is not the segment of this log that it was")),
         }
@@ -77,7 +79,11 @@ impl Site {
         }
     }
 
+    /// A damaged record, or one that is sound and of a later version.
     pub(crate) fn corrupt(&self, at: Damage, reason: Flaw) -> Error {
+        if reason.is_unsupported() {
+            return unsupported(&self.segment(at.segment), reason);
+        }
         Error::Corrupt {
             topic: self.topic(),
             partition: self.partition,

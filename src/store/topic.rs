@@ -113,8 +113,9 @@ impl Topic {
     ///
     /// # Errors
     ///
-    /// [`Error::InDoubt`] if it was written and the sync failed; with any other error nothing was
-    /// written.
+    /// [`Error::InDoubt`] if it was written and the sync failed, or if it may have been written
+    /// since only the write of its last word failed: it may be there after a reopen. With any other
+    /// error nothing was written that could ever be read.
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
         let record = record.into();
         let partition = self.route(std::slice::from_ref(&record))?;
@@ -216,9 +217,7 @@ impl Topic {
     pub(super) fn log(&self, partition: u32) -> Result<Arc<Log>> {
         let store = self.store.shared();
         self.inner.check_there()?;
-        if store.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+        store.check_not_closed()?;
         store.log(&self.inner, partition)
     }
 }

@@ -110,15 +110,7 @@ impl Run<'_> {
                 }
                 part.doubts.push(kept);
             }
-            // A write that fails may have written all of it.
-            Error::StorageFull { path, .. } | Error::Io { path, .. } => {
-                let folder = path.parent().and_then(|folder| folder.file_name());
-                let number = folder.and_then(|folder| folder.to_str()?.get(..6)?.parse().ok());
-                let part = number.and_then(|number: usize| topic.parts.get_mut(number));
-                if let Some(part) = part {
-                    part.doubts.push(kept);
-                }
-            }
+            // With any other answer none of it may ever be there.
             _ => {}
         }
         self.error("append", error)

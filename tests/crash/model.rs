@@ -78,8 +78,8 @@ impl Kept {
 pub struct Part {
     /// What must be there.
     pub sure: Vec<Kept>,
-    /// The batches of which one may be there behind it, whole: one whose sync failed, and those
-    /// whose writing failed.
+    /// The batches of which one may be there behind it, whole: one whose sync failed, and those of
+    /// which the writing of the last word failed.
     pub doubts: Vec<Vec<Kept>>,
 }
 
@@ -172,7 +172,7 @@ pub struct Topic {
     pub finished: bool,
     /// Its finishing is in doubt.
     pub finishing: bool,
-    /// A delete or finish failed half-way: until the reopen anything is refused.
+    /// A delete or finish is in doubt: until the reopen anything is refused.
     pub stuck: bool,
     pub parts: Vec<Part>,
     pub subs: BTreeMap<String, Sub>,
