@@ -124,7 +124,16 @@ fn an_inline_crew_works_only_in_turns() {
     crew.request(one.clone());
     crew.request(two.clone());
     assert_eq!((one.runs(), two.runs()), (0, 0));
-    let runs = [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3), (4, 3), (4, 4), (4, 4)];
+    let runs = [
+        (1, 1),
+        (2, 1),
+        (2, 2),
+        (3, 2),
+        (3, 3),
+        (4, 3),
+        (4, 4),
+        (4, 4),
+    ];
     for expected in runs {
         crew.turn();
         assert_eq!((one.runs(), two.runs()), expected);

@@ -8,6 +8,7 @@ mod kit;
 mod life;
 mod segment;
 
+mod beside;
 mod cuts;
 mod damage;
 mod foreign;
@@ -20,3 +21,4 @@ mod stale;
 mod syncs;
 mod tail;
 mod versions;
+mod writes;
