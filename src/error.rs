@@ -16,8 +16,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Three families matter to a program:
 ///
 /// * **Rejected**: nothing was written. All variants but those named below.
-/// * **In doubt**: [`Error::InDoubt`]. It was written, but the sync failed; whether it is there
-///   shows after the store has been opened again.
+/// * **In doubt**: [`Error::InDoubt`]. It was written, but the sync failed, or the write of the last
+///   word of it did; whether it is there shows after the store has been opened again.
 /// * **Failed**: [`Error::Failed`], [`Error::StoreFailed`]. An earlier failure stands in the way
 ///   until the store is opened again. Nothing was written.
 ///
@@ -177,8 +177,10 @@ pub enum Error {
         free: Option<u64>,
     },
 
-    /// The records were written but the sync that was to make them durable failed: after the
-    /// store has been opened again they may be there, or not.
+    /// The records were written but the sync that was to make them durable failed, or the write of
+    /// the one word that makes them count did: after the store has been opened again they may be
+    /// there, all of them, or not. After a failed write the partition takes further appends; once
+    /// one of them is acknowledged, or the store was closed without an error, they are not there.
     #[error("{topic}/{partition}@{}..{} is in doubt: {cause}", offsets.start, offsets.end)]
     InDoubt {
         /// The topic.
@@ -187,7 +189,7 @@ pub enum Error {
         partition: u32,
         /// The offsets the records have, if they are there.
         offsets: Range<u64>,
-        /// The sync that failed.
+        /// The sync, or the write, that failed.
         cause: Arc<Error>,
     },
 

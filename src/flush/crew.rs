@@ -188,14 +188,18 @@ impl Crew {
         if let Some(job) = job {
             self.shared.serve(job);
         }
-        if stopping || self.inline {
+        if self.inline {
+            self.turn();
+        } else if stopping {
             // Nobody else does what has gathered meanwhile.
             self.shared.turn();
         }
     }
 
-    /// Inline: does what is due, on the caller's thread.
+    /// Inline: does what is due, on the caller's thread, and one duty that was to come later: nobody
+    /// waits for its time here, and whether that has come is for the duty to tell, by its own clock.
     pub(crate) fn turn(&self) {
+        self.shared.queue().promote_one();
         self.shared.turn();
     }
 

@@ -140,17 +140,47 @@ fn a_sooner_look_is_not_lost_behind_a_later_one() {
     crew.stop();
 }
 
-/// Without threads nothing happens until somebody takes a turn.
+/// Without threads nothing happens until somebody takes a turn. A turn takes a look at one of the
+/// logs that rest, at the one that has rested longest, without waiting for it.
 #[test]
 fn an_inline_crew_works_only_in_turns() {
-    let log = Scripted::new(1, |_| Next::After(Duration::from_millis(1)));
+    let rests = |run| match run {
+        0..3 => Next::After(Duration::from_secs(3600)),
+        _ => Next::Rest,
+    };
+    let [one, two] = [1, 2].map(|id| Scripted::new(id, rests));
     let crew = Crew::start("test", 0, |log| log.round()).unwrap();
-    crew.request(log.clone());
-    assert_eq!(log.runs(), 0);
+    crew.request(one.clone());
+    crew.request(two.clone());
+    assert_eq!((one.runs(), two.runs()), (0, 0));
+    let runs = [
+        (1, 1),
+        (2, 1),
+        (2, 2),
+        (3, 2),
+        (3, 3),
+        (4, 3),
+        (4, 4),
+        (4, 4),
+    ];
+    for expected in runs {
+        crew.turn();
+        assert_eq!((one.runs(), two.runs()), expected);
+    }
+    crew.stop();
+}
+
+/// Without threads, a log that rests is looked at while another one is served.
+#[test]
+fn who_assists_an_inline_crew_looks_at_a_log_that_rests() {
+    let quiet = Scripted::new(1, |_| Next::After(Duration::from_secs(3600)));
+    let busy = Scripted::new(2, |_| Next::Rest);
+    let crew = Crew::start("test", 0, |log| log.round()).unwrap();
+    crew.request(quiet.clone());
     crew.turn();
-    assert_eq!(log.runs(), 1);
-    crew.turn();
-    assert_eq!(log.runs(), 1);
+    crew.assist(busy.clone());
+    assert_eq!((quiet.runs(), busy.runs()), (2, 1));
+    crew.stop();
 }
 
 /// A lone caller finds the log free and does the duty himself; a second one, while it runs, is

@@ -191,6 +191,17 @@ impl Queue {
         }
     }
 
+    /// Moves the log that has rested longest into the queue, whether its time has come or not.
+    pub(super) fn promote_one(&mut self) {
+        let longest = self.later.iter().min_by_key(|(_, (at, _))| *at);
+        let Some(id) = longest.map(|(id, _)| *id) else {
+            return;
+        };
+        if let Some((_, log)) = self.later.remove(&id) {
+            self.push(log);
+        }
+    }
+
     /// Moves what has rested long enough into the queue; how long until the next of the others.
     pub(super) fn promote(&mut self) -> Option<Duration> {
         let now = Instant::now();

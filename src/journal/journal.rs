@@ -114,10 +114,10 @@ impl Journal {
         flusher.set_journal(Arc::clone(&journal.0) as _);
         Ok(Opened {
             journal,
+            damaged: found.damaged_records(),
             before: found.fold,
             pending: found.pending,
             epoch,
-            damaged: found.damaged,
         })
     }
 
@@ -172,7 +172,13 @@ impl Journal {
                 record.timestamp = now;
             }
         });
-        written.map(|offsets| offsets.start).map_err(failed)
+        written.map(|offsets| offsets.start).map_err(|error| {
+            if let Error::InDoubt { cause, .. } = &error {
+                // What is acknowledged from here on could be undone by a fact that turns up.
+                self.log().poison(Error::clone(cause));
+            }
+            failed(error)
+        })
     }
 
     /// Bytes that the journal holds on disk may not grow without bound: for tests.

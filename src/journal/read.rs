@@ -1,5 +1,7 @@
 //! The journal's records, read with positioned reads from its first segment to its end.
 
+use std::ops::Range;
+
 use super::fold::Fold;
 use super::record::{EventFlaw, REDO};
 use super::redo::Pending;
@@ -19,8 +21,17 @@ pub(crate) struct Read {
     pub(crate) since: u64,
     /// Bytes of payload of that snapshot's last part.
     pub(crate) snapshot: u64,
-    /// Records that could not be read.
-    pub(crate) damaged: usize,
+    /// The offsets of records that could not be read.
+    pub(crate) damaged: Vec<Range<u64>>,
+}
+
+impl Read {
+    /// How many records could not be read.
+    pub(crate) fn damaged_records(&self) -> usize {
+        let lengths = self.damaged.iter().map(|range| range.end - range.start);
+        let count = lengths.fold(0, u64::saturating_add);
+        usize::try_from(count).unwrap_or(usize::MAX)
+    }
 }
 
 /// Reads a whole journal.
@@ -38,7 +49,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
     for flaw in reader.replay.flaws() {
         tracing::error!(%flaw, "the journal states what cannot be");
     }
-    let damaged = usize::try_from(reader.replay.damaged()).unwrap_or(usize::MAX);
+    let damaged = reader.replay.damaged().to_vec();
     let (fold, pending) = reader.replay.finish();
     Ok(Read {
         damaged,
@@ -77,6 +88,9 @@ impl Visitor for Reader<'_> {
     }
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
+        if flaw.is_unsupported() {
+            return Err(self.site.corrupt(damage, flaw));
+        }
         tracing::error!(?damage, %flaw, "journal records that cannot be read");
         self.replay.skip(damage.offset..damage.next);
         Ok(())

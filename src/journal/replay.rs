@@ -96,10 +96,9 @@ impl Replay {
         self.needed_from
     }
 
-    /// How many records were damaged, also of those that a snapshot made up for.
-    pub(crate) fn damaged(&self) -> u64 {
-        let lengths = self.damaged.iter().map(|range| range.end - range.start);
-        lengths.fold(0, u64::saturating_add)
+    /// Which records were damaged, in order, also those that a snapshot made up for.
+    pub(crate) fn damaged(&self) -> &[Range<u64>] {
+        &self.damaged
     }
 
     /// The offsets of the damaged records, in order.

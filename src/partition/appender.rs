@@ -8,7 +8,7 @@ use super::spare::Spare;
 use crate::error::{Error, Result};
 use crate::format::{Identity, Predecessor};
 use crate::index::{self, Pace};
-use crate::segment::{Room, Segment, Writable, Writer};
+use crate::segment::{Room, Segment, Unwritten, Writable, Writer};
 use crate::sys::{Access, Backend, File, Pattern, region};
 
 /// The active segment's two tails and the sums so far.
@@ -173,7 +173,9 @@ impl Appender {
         Ok(segment)
     }
 
-    /// Writes a batch that fits, and shows it to readers of the segment.
+    /// Writes a batch that fits, and shows it to readers of the segment. [`Error::InDoubt`] if it may
+    /// be there although the write failed; with any other error nothing of it counts. After either
+    /// the segment has ended where it ended before.
     pub(crate) fn write(
         &mut self,
         site: &Site,
@@ -186,7 +188,15 @@ impl Appender {
         let number = active.segment.number();
         let (mut place, first) = (active.records.place(), active.records.next());
         let written = active.records.append(records, durable, epoch);
-        written.map_err(|error| site.io("write", number, error))?;
+        written.map_err(|unwritten| match unwritten {
+            Unwritten::Harmless(error) => site.io("write", number, error),
+            Unwritten::Doubtful(error) => Error::InDoubt {
+                topic: site.topic(),
+                partition: site.partition,
+                offsets: first..first + records.len() as u64,
+                cause: Arc::new(site.io("write", number, error)),
+            },
+        })?;
         for (index, record) in records.iter().enumerate() {
             let delta = first + index as u64 - active.segment.base();
             let delta = u32::try_from(delta).unwrap_or(u32::MAX);

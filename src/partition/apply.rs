@@ -44,6 +44,7 @@ impl Log {
             setting: &setting,
             epoch,
         };
+        recovery.open_for_writing(&mut plan)?;
         let sealed = recovery.make_true(&mut plan, stale)?;
         let (appender, slots) = recovery.appender(&mut plan, sealed)?;
         let active = appender.active.as_ref().map(|active| &active.segment);
@@ -113,6 +114,16 @@ struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
+    /// The plan was made by reading; from here on the files that it walked are written to.
+    fn open_for_writing(&self, plan: &mut Plan) -> Result<()> {
+        for walked in &mut plan.walked {
+            let path = self.site.segment(walked.header.identity.number);
+            let file = self.site.storage.open(&path, Access::Write);
+            walked.file = file.map_err(|error| Error::opening("open", &path, error))?;
+        }
+        Ok(())
+    }
+
     /// Brings the files to what the plan says, durably. Whether the last segment has ended.
     fn make_true(&self, plan: &mut Plan, stale: bool) -> Result<bool> {
         self.set_aside(plan)?;

@@ -1,5 +1,6 @@
 //! The end of a handle, and of segments.
 
+use std::io;
 use std::sync::Arc;
 
 use super::log::Log;
@@ -44,34 +45,43 @@ impl Log {
         self.wake_all();
     }
 
-    /// No appends from now on; what was written before is made durable.
-    pub(crate) fn finish(self: &Arc<Self>) -> Result<()> {
+    /// No appends from now on; what was written before is made durable. If it cannot be, the log has
+    /// failed, which those who wrote it are told.
+    pub(crate) fn finish(self: &Arc<Self>) {
         let appending = self.lock();
         self.gate.finish();
         drop(appending);
-        self.flush()?;
+        if let Err(error) = self.flush() {
+            tracing::error!(log = self.site.log, %error, "the last records of a finished log");
+        }
         self.wake_all();
-        Ok(())
     }
 
-    /// Removes the segments that lie wholly below `offset`, lowest first; each removal is durable
-    /// before the next. The active segment stays.
+    /// Removes the segments that lie wholly below `offset`, lowest first and by one caller at a time.
+    /// One leaves the list when its removal is durable, and only then does the next one go: so a
+    /// failure leaves a chain without a hole, and the next call begins where this one ended. The
+    /// active segment stays.
     pub(crate) fn remove_below(&self, offset: u64) -> Result<()> {
-        let links = self.segments.now();
-        for pair in links.windows(2) {
-            let [lowest, next] = pair else { continue };
+        let _one = self.segments.removing();
+        loop {
+            let links = self.segments.now();
+            let [lowest, next, ..] = links.as_slice() else {
+                return Ok(());
+            };
             let base = next.base(&self.site)?;
             if base > offset {
-                break;
+                return Ok(());
             }
             self.first.fetch_max(base, Ordering::AcqRel);
-            self.segments.drop_below(next.number);
             let path = self.site.segment(lowest.number);
-            let removed = self.site.storage.remove_file(&path);
-            removed.map_err(|error| Error::io("remove", &path, error))?;
+            match self.site.storage.remove_file(&path) {
+                // An earlier call has removed it, and could not make that durable.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| Error::io("remove", &path, error))?,
+            }
             let synced = self.site.storage.sync_dir(&self.site.dir);
             synced.map_err(|error| Error::io("sync", &self.site.dir, error))?;
+            self.segments.drop_below(next.number);
         }
-        Ok(())
     }
 }

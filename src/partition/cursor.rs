@@ -45,7 +45,8 @@ impl Cursor {
     }
 
     /// The next durable record below `limit`, with its offset; `None` if there is none yet. A
-    /// damaged stretch is an error once; the call after that goes on behind it.
+    /// damaged stretch is an error once; the call after that goes on behind it. A record of a later
+    /// version is not gone past but by seeking.
     pub(crate) fn next(&mut self, limit: u64) -> Result<Option<(u64, Frame<'_>)>> {
         self.log.gate().reads(self.log.site())?;
         let end = self.log.durable().min(limit);
@@ -81,6 +82,10 @@ impl Cursor {
             return Err(self.log.site().failed(cause));
         }
         let (place, damage) = past(segment, spot.place, self.next, end);
+        if trouble.is_unsupported() {
+            // It is sound: nobody may take it for read.
+            return Err(self.log.site().unreadable(damage, trouble));
+        }
         spot.place = place;
         self.next = damage.next;
         Err(self.log.site().unreadable(damage, trouble))
@@ -135,7 +140,7 @@ impl Cursor {
 }
 
 /// The place behind the damage at `place`: the next sound frame, or the segment's end.
-fn past(segment: &Segment, place: u64, offset: u64, end: u64) -> (u64, Damage) {
+pub(super) fn past(segment: &Segment, place: u64, offset: u64, end: u64) -> (u64, Damage) {
     let behind = segment.resume(place + 8, offset + 1, u64::MAX);
     let (to, next) = match (behind, segment.end()) {
         (Some((to, next)), _) => (to, next),

@@ -133,21 +133,32 @@ fn end_of(site: &Site, header: &Header, successor: Option<&Link>) -> Result<End>
 
 /// The list itself, ascending by number without a hole.
 #[derive(Debug)]
-pub(crate) struct Segments(ArcSwap<Vec<Arc<Link>>>);
+pub(crate) struct Segments {
+    links: ArcSwap<Vec<Arc<Link>>>,
+    removing: Mutex<()>,
+}
 
 impl Segments {
     pub(crate) fn new(links: Vec<Arc<Link>>) -> Segments {
-        Segments(ArcSwap::from_pointee(links))
+        Segments {
+            links: ArcSwap::from_pointee(links),
+            removing: Mutex::new(()),
+        }
+    }
+
+    /// Held by the one who removes segments.
+    pub(crate) fn removing(&self) -> MutexGuard<'_, ()> {
+        self.removing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The list as it is now.
     pub(crate) fn now(&self) -> Arc<Vec<Arc<Link>>> {
-        self.0.load_full()
+        self.links.load_full()
     }
 
     /// Adds the segment that has taken over.
     pub(crate) fn push(&self, link: &Arc<Link>) {
-        self.0.rcu(|links| {
+        self.links.rcu(|links| {
             let mut links = Vec::clone(links);
             links.push(Arc::clone(link));
             links
@@ -156,7 +167,7 @@ impl Segments {
 
     /// Takes the segments below `number` out of the list; who stands in one keeps it.
     pub(crate) fn drop_below(&self, number: u32) {
-        self.0.rcu(|links| {
+        self.links.rcu(|links| {
             let kept = links.iter().filter(|link| link.number >= number);
             kept.cloned().collect::<Vec<_>>()
         });

@@ -195,12 +195,13 @@ impl Log {
             return Ok(None);
         }
         let first = appender.mark.next;
+        // A write that fails leaves something behind the recorded end, too.
+        self.changed.store(true, Ordering::Release);
         appender.write(&self.site, records, (self.durable.get(), self.epoch, now))?;
         self.ledger.appended(appender.mark, room.bytes);
         let next = appender.mark.next;
         let half_full = self.is_half_full(&appender);
         drop(appender);
-        self.changed.store(true, Ordering::Release);
         self.written.advance(next);
         if half_full && !self.shelf.has_spare() {
             self.ask_preparer();

@@ -23,7 +23,7 @@ pub(super) struct Found {
     pub(super) page: Page,
 }
 
-/// Computes the plan for a log. Reads only.
+/// Computes the plan for a log. Reads only, and opens no file for more than that.
 pub(crate) fn plan(site: &Site, promises: &Promises) -> Result<Plan> {
     if promises.floor > MAX_OFFSET {
         let reason = format!(
@@ -98,7 +98,7 @@ impl Planner<'_> {
     pub(super) fn found(&mut self, number: u32) -> Result<&Found> {
         if !self.pages.contains_key(&number) {
             let path = self.site.segment(number);
-            let open = self.site.storage.open(&path, Access::Write);
+            let open = self.site.storage.open(&path, Access::Read);
             let file = open.map_err(|error| Error::opening("open", &path, error))?;
             let page = read_page(file.as_ref()).map_err(|e| self.site.io("read", number, e))?;
             if let Page::Bad(flaw) = page

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use super::cursor::past;
 use super::list::Link;
 use super::log::Log;
+use super::site::Damage;
 use crate::error::{Error, Result};
+use crate::format::ALIGN;
 use crate::index::{before_offset, before_time};
-use crate::segment::Segment;
+use crate::segment::{Segment, Trouble};
 
 /// A place in a log where reading can begin.
 #[derive(Debug)]
@@ -54,6 +57,8 @@ impl Log {
     }
 
     /// The offset of the first record at or after `time`, below `limit`; `limit` if there is none.
+    /// Damaged records are passed over, those whose bytes cannot be had, or that are of a later
+    /// version, are not.
     pub(crate) fn offset_at(&self, time: i64, limit: u64) -> Result<u64> {
         let links = self.segments.now();
         for (at, link) in links.iter().enumerate() {
@@ -64,7 +69,9 @@ impl Log {
                 continue;
             }
             let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
-            if let Some(offset) = first_at(&segment, time) {
+            let found = first_at(&segment, time, limit);
+            let found = found.map_err(|(damage, trouble)| self.site.unreadable(damage, trouble))?;
+            if let Some(offset) = found {
                 return Ok(offset.clamp(self.first().min(limit), limit));
             }
         }
@@ -112,7 +119,7 @@ fn walk_to(segment: &Segment, mut place: u64, offset: u64) -> u64 {
             // The end, or the frame itself.
             Ok(_) => return place,
             // Damage: the offset lies behind it, or in it.
-            Err(_) => match segment.resume(place, next, offset + 1) {
+            Err(_) => match segment.resume(place + ALIGN as u64, next, offset + 1) {
                 Some((behind, _)) => place = behind,
                 None => return place,
             },
@@ -120,23 +127,32 @@ fn walk_to(segment: &Segment, mut place: u64, offset: u64) -> u64 {
     }
 }
 
-/// The offset of the first record of a segment at or after `time`. Damage is passed over.
-fn first_at(segment: &Segment, time: i64) -> Option<u64> {
+/// The offset of the first record of a segment at or after `time`. Damage is passed over; what may
+/// be sound and cannot be read is told, with its place.
+fn first_at(segment: &Segment, time: i64, limit: u64) -> Result<Option<u64>, (Damage, Trouble)> {
     let hint = before_time(&segment.entries(), time);
     let sound = |place: &u64| matches!(segment.frame_at(*place), Ok(Some(_)));
     let mut place = hint.filter(sound).unwrap_or_else(|| segment.start());
     let mut next = segment.base();
     loop {
-        match segment.frame_at(place) {
+        let trouble = match segment.frame_at(place) {
             Ok(Some(frame)) if frame.timestamp() >= time => {
-                return Some(segment.base() + u64::from(frame.delta()));
+                return Ok(Some(segment.base() + u64::from(frame.delta())));
             }
             Ok(Some(frame)) => {
                 place += frame.padded_len() as u64;
                 next = segment.base() + u64::from(frame.delta()) + 1;
+                continue;
             }
-            Ok(None) => return None,
-            Err(_) => place = segment.resume(place, next, u64::MAX)?.0,
+            Ok(None) => return Ok(None),
+            Err(trouble) => trouble,
+        };
+        let (behind, damage) = past(segment, place, next, limit);
+        if matches!(trouble, Trouble::Io(_)) || trouble.is_unsupported() {
+            return Err((damage, trouble));
         }
+        let readable = segment.readable(place, behind);
+        readable.map_err(|trouble| (damage, trouble))?;
+        (place, next) = (behind, damage.next);
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::overlay::lay;
+use super::planner::unsupported;
 use crate::error::{Error, Flaw, Result};
 use crate::format::{Identity, Redo, TopicName};
 use crate::segment::{Header, Page, Trouble, file_name, read_page};
@@ -59,6 +60,7 @@ impl Site {
         let (file, page) = laid.map_err(|error| Error::io("read", &path, error))?;
         match page {
             Page::Assigned(header) if self.owns(&header.identity, number) => Ok((file, *header)),
+            Page::Bad(flaw) if flaw.is_unsupported() => Err(unsupported(&path, flaw)),
             Page::Bad(flaw) => Err(self.mismatch(&path, format!("its header is damaged: {flaw}"))),
             _ => Err(self.mismatch(&path, "it is not the segment of this log that it was")),
         }
@@ -89,7 +91,11 @@ impl Site {
         }
     }
 
+    /// A damaged record, or one that is sound and of a later version.
     pub(crate) fn corrupt(&self, at: Damage, reason: Flaw) -> Error {
+        if reason.is_unsupported() {
+            return unsupported(&self.segment(at.segment), reason);
+        }
         Error::Corrupt {
             topic: self.topic(),
             partition: self.partition,

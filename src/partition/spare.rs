@@ -9,8 +9,9 @@ use super::site::Site;
 use crate::error::{Error, Result};
 use crate::format::Layout;
 use crate::index::INTERVAL;
+use crate::segment::{Page, read_page};
 use crate::sync::Watermark;
-use crate::sys::File;
+use crate::sys::{Access, File};
 
 /// A segment file that nobody has taken over yet.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ struct State {
     /// The length of the last segment that was taken over, if there is one, and of that before.
     capacity: Option<u64>,
     before: Option<u64>,
-    /// The least length the next one must have.
+    /// The least length that the next one must have: of those who have asked since the last attempt
+    /// began, which is the one that answers them, whatever becomes of it.
     wanted: u64,
     failed: Option<Error>,
     /// The log's folder is there, durably.
@@ -77,7 +79,6 @@ impl Shelf {
         let mut state = self.state();
         let fits = |spare: &mut Spare| !spare.spoiled && spare.layout.capacity >= capacity;
         let spare = state.spare.take_if(fits)?;
-        state.wanted = 0;
         state.number = spare.number.saturating_add(1);
         state.before = state.capacity.replace(spare.layout.capacity);
         Some(spare)
@@ -149,7 +150,8 @@ impl Shelf {
         let (spare, number, wanted, placed) = {
             let mut state = self.state();
             state.begun += 1;
-            (state.spare.take(), state.number, state.wanted, state.placed)
+            let wanted = std::mem::take(&mut state.wanted);
+            (state.spare.take(), state.number, wanted, state.placed)
         };
         let capacity = capacity.max(wanted);
         let fresh = || match place(site, placed).and_then(|()| make(site, number, capacity)) {
@@ -189,7 +191,13 @@ fn place(site: &Site, placed: bool) -> Result<()> {
 fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
     let path = site.segment(number);
     let layout = layout(&path, capacity)?;
-    let created = site.storage.create(&path, layout.capacity);
+    let created = match site.storage.create(&path, layout.capacity) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            remove_leftover(site, &path)?;
+            site.storage.create(&path, layout.capacity)
+        }
+        created => created,
+    };
     let file = created.map_err(|error| full(site, "create", &path, layout.capacity, error))?;
     let synced = file
         .sync()
@@ -239,7 +247,21 @@ fn grow(site: &Site, spare: Spare, capacity: u64) -> (Option<Spare>, Result<()>)
     (Some(Spare { layout, ..spare }), Ok(()))
 }
 
-/// Removes a segment file that nobody will use. It is only space: if that fails, recovery will.
+/// Removes what an attempt before has left where the spare belongs: one that failed, and whose file
+/// could not be discarded. Nobody has ever taken that over.
+fn remove_leftover(site: &Site, path: &Path) -> Result<()> {
+    let file = site.storage.open(path, Access::Read);
+    let file = file.map_err(|error| Error::opening("open", path, error))?;
+    let page = read_page(file.as_ref()).map_err(|error| Error::io("read", path, error))?;
+    if !matches!(page, Page::Short | Page::Unassigned) {
+        return Err(site.mismatch(path, "it lies where the next segment belongs"));
+    }
+    let removed = site.storage.remove_file(path);
+    removed.map_err(|error| Error::io("remove", path, error))
+}
+
+/// Removes a segment file that nobody will use. It is only space: if that fails, the next attempt,
+/// or recovery, will.
 fn discard(site: &Site, path: &Path) {
     if let Err(error) = site.storage.remove_file(path) {
         tracing::warn!(path = %path.display(), %error, "cannot remove a half-made segment");

@@ -14,4 +14,4 @@ pub(crate) use header::{Header, Page, read_page};
 pub(crate) use name::{file_name, number_of};
 pub(crate) use reader::{End, Segment, Trouble};
 pub(crate) use walk::{Budget, Walk, could_be};
-pub(crate) use writer::{Room, Writable, Writer};
+pub(crate) use writer::{Room, Unwritten, Writable, Writer};

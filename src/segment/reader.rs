@@ -27,6 +27,13 @@ pub(crate) enum Trouble {
     Io(io::Error),
 }
 
+impl Trouble {
+    /// Whether the frame is sound, and of a later version.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        matches!(self, Trouble::Flaw(flaw) if flaw.is_unsupported())
+    }
+}
+
 /// A segment that is open for reading, active or done.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -123,9 +130,9 @@ impl Segment {
     }
 
     /// The first sound frame at or after `place` with an offset in `from..below`, looked for in
-    /// steps of the alignment: how a reader gets past a damaged one. A head whose offset is too
-    /// far away for the bytes between is not checked, so that a search through payloads stays
-    /// linear.
+    /// steps of the alignment: how a reader gets past a damaged one. One of a later version is sound.
+    /// A head whose offset is too far away for the bytes between is not checked, so that a search
+    /// through payloads stays linear.
     pub(crate) fn resume(&self, place: u64, from: u64, below: u64) -> Option<(u64, u64)> {
         let published = self.records.published();
         let mut at = place;
@@ -136,13 +143,28 @@ impl Segment {
             let frames = most_frames(at - place) + 1;
             if let Some(offset) = offset
                 && (from..below.min(from.saturating_add(frames))).contains(&offset)
-                && matches!(self.frame_at(at), Ok(Some(_)))
+                && self.is_sound(at)
             {
                 return Some((at, offset));
             }
             at += ALIGN as u64;
         }
         None
+    }
+
+    fn is_sound(&self, place: u64) -> bool {
+        match self.frame_at(place) {
+            Ok(frame) => frame.is_some(),
+            Err(trouble) => trouble.is_unsupported(),
+        }
+    }
+
+    /// Makes sure that the published bytes between two places can be had.
+    pub(crate) fn readable(&self, from: u64, to: u64) -> Result<(), Trouble> {
+        let (start, published) = (self.start(), self.records.published());
+        let at = |place: u64| place.saturating_sub(start).min(published);
+        let guarded = self.records.guard(at(from)..at(to).max(at(from)));
+        guarded.map_err(Trouble::Io)
     }
 
     /// The index, as far as it is published; empty where it cannot be read.

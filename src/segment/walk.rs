@@ -83,7 +83,7 @@ impl Walk {
 
     /// The first sound frame behind the bad one at `place`, where the offset `next` should have
     /// been: below `to`, in a segment that begins with the offset `base`, with an offset and a head
-    /// that `fits` would have.
+    /// that `fits` would have. One of a later version is sound.
     pub(crate) fn resume(
         &mut self,
         (place, next): (u64, u64),
@@ -95,7 +95,12 @@ impl Walk {
         self.search(place + ALIGN as u64, to, |walk, at, peek| {
             let offset = base + u64::from(peek.delta);
             let behind = next + 1..=next.saturating_add(most_frames(at - place));
-            if behind.contains(&offset) && fits(offset, peek) && walk.frame(at)?.is_ok() {
+            if behind.contains(&offset)
+                && fits(offset, peek)
+                && walk
+                    .frame(at)?
+                    .map_or_else(|flaw| flaw.is_unsupported(), |_| true)
+            {
                 found = Some((at, offset));
                 return Ok(ControlFlow::Break(()));
             }

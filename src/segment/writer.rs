@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::format::{Oversize, Parts, Seed, Stamp, padded};
-use crate::sys::Tail;
+use crate::sys::{AppendError, Tail};
 
 /// A record that is ready to be framed: its length is known and within all limits.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,15 @@ impl Room {
             records: records.len() as u64,
         }
     }
+}
+
+/// Why a batch was not appended.
+#[derive(Debug)]
+pub(crate) enum Unwritten {
+    /// Bytes of it may be there, and none of them count: no recovery takes them for records.
+    Harmless(io::Error),
+    /// The word that makes it count may be there, too: a recovery may find it, whole.
+    Doubtful(io::Error),
 }
 
 /// The writing end of the active segment.
@@ -90,12 +99,14 @@ impl Writer {
         records: &[Writable<'_>],
         durable: u64,
         epoch: u32,
-    ) -> io::Result<()> {
+    ) -> Result<(), Unwritten> {
         let room = Room::of(records);
+        let bytes = usize::try_from(room.bytes);
+        let bytes = bytes.map_err(|error| Unwritten::Harmless(io::Error::other(error)))?;
         let (seed, first, base) = (self.seed, self.next, self.base);
         let mut flaw = None;
         let result = self.tail.append(
-            usize::try_from(room.bytes).map_err(io::Error::other)?,
+            bytes,
             |mut space| {
                 for (index, record) in records.iter().enumerate() {
                     let (frame, rest) = space.split_at_mut(padded(record.length));
@@ -119,13 +130,14 @@ impl Writer {
             },
         );
         self.broken |= result.is_err() || flaw.is_some();
-        result?;
-        match flaw {
-            Some(flaw) => Err(impossible(flaw)),
-            None => {
+        match (result, flaw) {
+            (Ok(()), None) => {
                 self.next += room.records;
                 Ok(())
             }
+            (Ok(()), Some(flaw)) => Err(Unwritten::Doubtful(impossible(flaw))),
+            (Err(AppendError::LastWord(error)), _) => Err(Unwritten::Doubtful(error)),
+            (Err(error), _) => Err(Unwritten::Harmless(error.into())),
         }
     }
 

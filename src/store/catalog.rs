@@ -104,25 +104,28 @@ fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
     }
 }
 
-/// Ends a topic for good: behind everything written before.
+/// Ends a topic for good: behind everything written before. Nothing changes for anybody before that
+/// is durable, so a refusal leaves the topic as it was; afterwards nothing can fail any more.
 pub(super) fn finish(store: &Inner, topic: &TopicInner) -> Result<()> {
     let _one = store.catalog();
     store.check_open()?;
     topic.check_there()?;
-    for partition in 0..topic.partitions() {
-        store.log(topic, partition)?.finish()?;
-    }
+    let logs = (0..topic.partitions()).map(|partition| store.log(topic, partition));
+    let logs = logs.collect::<Result<Vec<_>>>()?;
+    logs.iter().try_for_each(|log| log.flush())?;
     let state = TopicState {
         finished: true,
         ..topic.state()
     };
     store.journal.commit(&[Event::Topic(state)])?;
+    logs.iter().for_each(|log| log.finish());
     topic.finished.store(true, Ordering::Release);
     topic.bell.wake();
     Ok(())
 }
 
-/// Deletes a topic: refuses appends, states it, moves its folders away, and frees their space.
+/// Deletes a topic: states it, refuses appends and reads, moves its folders away, and frees their
+/// space. Where it cannot be stated the topic goes on.
 pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     super::name::check(name)?;
     let _one = store.catalog();
@@ -135,14 +138,14 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         let place = (name, partition, cell.id());
         refuse_links(&site(&store.options.storage, &store.root, store.id, place)?)?;
     }
+    store
+        .journal
+        .commit(&[Event::TopicDeleted { id: topic.id }])?;
     topic.deleted.store(true, Ordering::Release);
     for log in topic.all_open_logs() {
         log.delete();
     }
     topic.bell.wake();
-    store
-        .journal
-        .commit(&[Event::TopicDeleted { id: topic.id }])?;
     store.topics().remove(name);
     let storage = store.options.storage.as_ref();
     let folder = store.root.join("topics").join(name);

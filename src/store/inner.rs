@@ -76,10 +76,16 @@ impl Inner {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn check_open(&self) -> Result<()> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
+    pub(super) fn check_not_closed(&self) -> Result<()> {
+        match self.closed.load(Ordering::Acquire) {
+            true => Err(Error::Closed),
+            false => Ok(()),
         }
+    }
+
+    /// Whether anything may be written: the store is not closed, and its journal has not failed.
+    pub(super) fn check_open(&self) -> Result<()> {
+        self.check_not_closed()?;
         match self.journal.failure() {
             Some(cause) => Err(Error::StoreFailed { cause }),
             None => Ok(()),

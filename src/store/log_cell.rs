@@ -60,7 +60,8 @@ impl LogCell {
         if let Some(log) = self.get() {
             return Ok(log);
         }
-        store.check_open()?;
+        // Not whether the journal has failed: its owner recovers a log without it, to read there.
+        store.check_not_closed()?;
         topic.check_there()?;
         let promises = {
             let pending = store.pending();

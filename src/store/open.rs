@@ -203,8 +203,11 @@ fn known_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<Option<[u8; 16]>>
             continue;
         }
         let path = dir.join(&entry);
-        let file = storage.open(&path, Access::Read);
-        let file = file.map_err(|error| Error::opening("open", &path, error))?;
+        let file = match storage.open(&path, Access::Read) {
+            // Who looks beside a live owner sees segments go.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            file => file.map_err(|error| Error::opening("open", &path, error))?,
+        };
         let page = read_page(file.as_ref()).map_err(|error| Error::io("read", &path, error))?;
         match page {
             Page::Assigned(header) => return Ok(Some(header.identity.store)),

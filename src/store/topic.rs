@@ -146,9 +146,7 @@ impl Topic {
     pub(super) fn log(&self, partition: u32) -> Result<Arc<Log>> {
         let store = self.store.shared();
         self.inner.check_there()?;
-        if store.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+        store.check_not_closed()?;
         store.log(&self.inner, partition)
     }
 }

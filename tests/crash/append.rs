@@ -3,7 +3,7 @@
 use tidelog::{Ack, Durability, Error, Result};
 
 use crate::model::{Check, Kept};
-use crate::run::Run;
+use crate::run::{Run, is_failed_sync};
 use crate::wide::BIG;
 
 /// Which partition a batch is meant for.
@@ -145,17 +145,14 @@ impl Run<'_> {
                 if *offsets != (end..end + kept.len() as u64) {
                     return Err(format!("the end is {end}: {error}"));
                 }
-                part.pending.push(kept);
-            }
-            // A write that fails may have written all of it.
-            Error::StorageFull { path, .. } | Error::Io { path, .. } => {
-                let folder = path.parent().and_then(|folder| folder.file_name());
-                let number = folder.and_then(|folder| folder.to_str()?.get(..6)?.parse().ok());
-                let part = number.and_then(|number: usize| topic.parts.get_mut(number));
-                if let Some(part) = part {
-                    part.doubts.push((part.pending.len(), kept));
+                // After a failed sync nothing follows; after a write whose last word failed the log
+                // goes on, and gives the offsets again.
+                match is_failed_sync(error) {
+                    true => part.pending.push(kept),
+                    false => part.doubts.push((part.pending.len(), kept)),
                 }
             }
+            // With any other answer none of it may ever be there.
             _ => {}
         }
         self.error("append", error)

@@ -26,12 +26,21 @@ impl Run<'_> {
                 if self.closed {
                     self.all_is_durable()?;
                 }
+                self.settle_doubts();
             } else {
                 self.crash(false)?;
             }
             self.reopen()?;
         }
         self.close()
+    }
+
+    /// All logs were open, and closed: what was in doubt by its writing lies behind a sealed end.
+    fn settle_doubts(&mut self) {
+        if self.closed {
+            let parts = self.topics.values_mut().flat_map(|topic| &mut topic.parts);
+            parts.for_each(|part| part.doubts.clear());
+        }
     }
 
     fn step(&mut self) -> Check {
@@ -190,8 +199,8 @@ impl Run<'_> {
             return Ok(());
         }
         let topic = self.topics.get_mut(&name).ok_or("no such topic")?;
-        topic.stuck = true;
-        if !failed && in_doubt(&error) {
+        topic.stuck = in_doubt(&error);
+        if !failed && topic.stuck {
             topic.there = There::Perhaps;
         }
         Ok(())
@@ -204,8 +213,12 @@ impl Run<'_> {
         self.say(format!("finish {name}"));
         let failed = self.journal_failed();
         let topic = self.open_store()?.existing_topic(&name);
-        let finished = topic.and_then(|topic| topic.finish());
+        let topic = topic.map_err(|error| error.to_string())?;
+        let finished = topic.finish();
         let model = self.topics.get_mut(&name).ok_or("no such topic")?;
+        if topic.is_finished() != (finished.is_ok() || model.finished) {
+            return Err(format!("finished is {}", topic.is_finished()));
+        }
         let Err(error) = finished else {
             model.finished = true;
             for part in &mut model.parts {
@@ -213,8 +226,8 @@ impl Run<'_> {
             }
             return Ok(());
         };
-        model.stuck = true;
-        model.finishing = !failed && in_doubt(&error);
+        model.stuck = in_doubt(&error);
+        model.finishing = !failed && model.stuck;
         self.error("finish", &error)
     }
 

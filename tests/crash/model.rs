@@ -81,8 +81,8 @@ pub struct Part {
     /// The batches that were written behind it and are not known to be durable, one of which a
     /// crash may be the end: those behind it are gone then.
     pub pending: Vec<Vec<Kept>>,
-    /// The batches whose writing failed, of which one may be there, whole, behind so many of the
-    /// pending ones.
+    /// The batches of which the writing of the last word failed: one may be there, whole, behind so
+    /// many of the pending ones.
     pub doubts: Vec<(usize, Vec<Kept>)>,
     /// A flush has been asked for of everything below.
     pub asked: u64,
@@ -211,7 +211,7 @@ pub struct Topic {
     pub finished: bool,
     /// Its finishing is in doubt.
     pub finishing: bool,
-    /// A delete or finish failed half-way: until the reopen anything is refused.
+    /// A delete or finish is in doubt: until the reopen anything is refused.
     pub stuck: bool,
     pub parts: Vec<Part>,
     pub subs: BTreeMap<String, Sub>,

@@ -204,19 +204,13 @@ impl<'a> Run<'a> {
 }
 
 /// Whether a fact may be there after the reopen although stating it failed: its sync failed, or
-/// the write, of which all may be there.
+/// the write of its last word. Then the store takes no writes any more.
 pub fn in_doubt(error: &Error) -> bool {
-    match error {
-        Error::StoreFailed { .. } => true,
-        Error::StorageFull { path, .. } | Error::Io { path, .. } => {
-            path.starts_with(Path::new(ROOT).join("journal"))
-        }
-        _ => false,
-    }
+    matches!(error, Error::StoreFailed { .. })
 }
 
 /// Whether a sync that failed is at the bottom of an error.
-fn is_failed_sync(error: &Error) -> bool {
+pub fn is_failed_sync(error: &Error) -> bool {
     match error {
         Error::InDoubt { cause, .. }
         | Error::Failed { cause, .. }

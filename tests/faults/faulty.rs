@@ -36,6 +36,8 @@ struct State {
     holding: bool,
     /// How many calls wait.
     waiting: usize,
+    /// How many files were made or opened to be written to.
+    writable: usize,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +122,11 @@ impl Faulty {
         self.orders.lock().waiting
     }
 
+    /// How many files were made, or opened to be written to.
+    pub fn opened_for_writing(&self) -> usize {
+        self.orders.lock().writable
+    }
+
     /// Takes all orders back.
     pub fn heal(&self) {
         self.orders.lock().orders.clear();
@@ -145,10 +152,12 @@ impl Storage for Faulty {
 
     fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>> {
         self.orders.check(Call::Create, path)?;
+        self.orders.lock().writable += 1;
         Ok(self.wrap(path, self.disk.create(path, len)?))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
+        self.orders.lock().writable += usize::from(access == Access::Write);
         Ok(self.wrap(path, self.disk.open(path, access)?))
     }
 

@@ -8,6 +8,7 @@ mod kit;
 mod life;
 mod segment;
 
+mod beside;
 mod cuts;
 mod cutting;
 mod damage;
@@ -23,3 +24,4 @@ mod stale;
 mod syncs;
 mod tail;
 mod versions;
+mod writes;

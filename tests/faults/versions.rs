@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use tidelog::{Error, Record, Store};
+use tidelog::{Error, Record, Start, Store};
 
-use crate::kit::{ENDS, Place, damaged, end, fill, fingerprint, one, payload, scan, segments_of};
+use crate::kit::{ENDS, Place, end, fill, fingerprint, one, payload, segments_of};
 use crate::segment::Segment;
 
 /// A store with something in it that this version does not know; what it is called when it is met.
@@ -104,16 +104,74 @@ fn a_record_with_an_unknown_flag_is_not_taken_for_a_torn_tail() {
     }
 }
 
-/// The same in a sealed segment, which nobody walks: the record alone cannot be read.
+/// The same in a sealed segment, which nobody walks. Whoever reads that record is told so, by
+/// whatever way he comes, and is not led past it; those around it can be read.
 #[test]
-fn a_record_with_an_unknown_flag_in_a_sealed_segment_costs_that_record() {
+fn a_record_with_an_unknown_flag_in_a_sealed_segment_is_named_on_every_path() {
     let place = made(crate::kit::End::Close);
     let mut segment = Segment::read(place.segment("t", 0));
     let frame = segment.frame(100);
     segment.bytes[frame.place + 30] |= 0x80;
     segment.fix(frame.place);
     segment.write();
+    let named = |error: &Error| matches!(error, Error::UnsupportedVersion { .. });
     let store = Store::open(&place.root).unwrap();
-    assert_eq!(damaged(&scan(&one(&store, "t"))), [(100, 101)]);
+    let topic = store.existing_topic("t").unwrap();
+    let partition = one(&store, "t");
+    let found: Vec<_> = partition.read(0..2000).unwrap().take(102).collect();
+    assert!(found[..100].iter().all(Result::is_ok));
+    assert!(
+        found[100..].iter().all(|it| it.as_ref().is_err_and(named)),
+        "{:?}",
+        found[100]
+    );
+    let mut cursor = partition.cursor(Start::Offset(100)).unwrap();
+    for _ in 0..3 {
+        assert!(cursor.next().is_err_and(|error| named(&error)));
+    }
+    cursor.seek(Start::Offset(101)).unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap().offset(), 101);
+    let mut archive = topic.subscribe("archive").unwrap();
+    for _ in 0..100 {
+        archive.next().unwrap().unwrap();
+    }
+    assert!(archive.next().is_err_and(|error| named(&error)));
+    archive.commit().unwrap();
+    assert_eq!(archive.committed(0).unwrap(), 100);
+    let far = tidelog::Timestamp::from_nanos(i64::MAX - 1);
+    let walked = partition.find(far);
+    assert!(
+        walked.is_ok_and(|at| at == 1010),
+        "no segment has to be looked into"
+    );
+    drop(archive);
     store.close().unwrap();
+    let report = tidelog::verify(&place.root, &tidelog::StoreOptions::new()).unwrap();
+    assert!(
+        matches!(&report.logs[0].damage[..], [error] if named(error)),
+        "{report:?}"
+    );
+}
+
+/// A frame of the journal with such a flag, below what recovery walks: nothing is opened.
+#[test]
+fn a_journal_record_with_an_unknown_flag_is_refused_wherever_it_lies() {
+    let place = made(crate::kit::End::Close);
+    let count = Segment::read(place.root.join("journal/00000000.seg"))
+        .frames()
+        .len();
+    for record in [0, count / 2, count - 1] {
+        let image = place.killed();
+        let mut segment = Segment::read(image.root.join("journal/00000000.seg"));
+        let frame = segment.frames()[record];
+        segment.bytes[frame.place + 30] |= 0x80;
+        segment.fix(frame.place);
+        segment.write();
+        refused(&image, &format!("frame {record} of the journal"));
+        let error = tidelog::verify(&image.root, &tidelog::StoreOptions::new()).unwrap_err();
+        assert!(
+            matches!(error, Error::UnsupportedVersion { .. }),
+            "{error:?}"
+        );
+    }
 }

@@ -30,15 +30,19 @@ pub enum AppendError {
     /// A word does not lie inside the bytes at a multiple of 4 of the file. The tail is broken.
     #[error("a word at {0} of the appended bytes is misplaced")]
     BadWord(usize),
-    /// The write failed. The tail is broken.
+    /// The write failed before the last word was stored: what that stands for is not there, now or
+    /// later. The tail is broken.
     #[error("writing to the region failed")]
     Io(#[from] io::Error),
+    /// Storing the last word failed, behind everything else: it may be there. The tail is broken.
+    #[error("writing the last word of what was appended failed")]
+    LastWord(#[source] io::Error),
 }
 
 impl From<AppendError> for io::Error {
     fn from(error: AppendError) -> Self {
         match error {
-            AppendError::Io(e) => e,
+            AppendError::Io(e) | AppendError::LastWord(e) => e,
             other => io::Error::other(other),
         }
     }
@@ -100,7 +104,8 @@ impl Tail {
     /// of them: the length of the first frame. `fill` leaves the places of the words alone.
     ///
     /// If this fails with anything but [`AppendError::NoRoom`], or `fill` panics, any part of the
-    /// bytes may have been written, and the tail is broken.
+    /// bytes may have been written, and the tail is broken. The last word is among them only after
+    /// [`AppendError::LastWord`].
     pub fn append(
         &mut self,
         len: usize,
@@ -162,7 +167,8 @@ impl Tail {
         }
     }
 
-    /// Writes through the file, in one call.
+    /// Writes through the file: all but the last word, and then that, so that a failure of the first
+    /// and larger write leaves nothing that counts.
     fn write(
         &mut self,
         len: usize,
@@ -171,13 +177,23 @@ impl Tail {
     ) -> Result<(), AppendError> {
         let mut bytes = self.zeroed(len)?;
         fill(&mut bytes);
-        for (place, word) in words {
-            self.check_word(len, place)?;
-            bytes[place..place + 4].copy_from_slice(&word.to_le_bytes());
+        let mut last: Option<(usize, u32)> = None;
+        for next in words {
+            self.check_word(len, next.0)?;
+            if let Some((place, word)) = last.replace(next) {
+                bytes[place..place + 4].copy_from_slice(&word.to_le_bytes());
+            }
         }
-        let place = self.region.start + self.end;
-        self.region.file.write_at(&bytes, place as u64)?;
+        let start = self.region.start + self.end;
+        self.region.file.write_at(&bytes, start as u64)?;
         self.keep(bytes);
+        if let Some((place, word)) = last {
+            let written = self
+                .region
+                .file
+                .write_at(&word.to_le_bytes(), (start + place) as u64);
+            written.map_err(AppendError::LastWord)?;
+        }
         Ok(())
     }
 
