@@ -88,7 +88,6 @@ impl Log {
         if self.gate.is_lost() || !self.would_ride() || self.due() != Due::Now {
             return false;
         }
-        self.demand.begin(self.setting.clock.monotonic());
         let mut progress = self.progress();
         let entry = self.ledger.read();
         let before = page.len();
@@ -156,7 +155,9 @@ impl Log {
             return;
         };
         progress.reach(&entry);
-        self.slots().busy = self.setting.clock.monotonic();
+        let now = self.setting.clock.monotonic();
+        self.demand.begin(now);
+        self.slots().busy = now;
         self.became_durable(&entry);
     }
 
