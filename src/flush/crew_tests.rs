@@ -125,6 +125,21 @@ fn a_resting_log_is_served_again_and_stopping_forgets_it() {
     );
 }
 
+/// Whoever assists does the duty, and the log wants to be looked at again, later: a thread of the
+/// crew, which slept meanwhile without an end, does that.
+#[test]
+fn a_log_that_rests_after_an_assistant_is_served_again() {
+    let log = Scripted::new(1, |run| match run {
+        0 => Next::After(Duration::from_millis(5)),
+        _ => Next::Rest,
+    });
+    let crew = Crew::start("test", 1, |log| log.round()).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    crew.assist(log.clone());
+    until("the second look", || log.runs() == 2);
+    crew.stop();
+}
+
 /// A log that is to be looked at in an hour is asked for, and then wants to be looked at soon: it is.
 #[test]
 fn a_sooner_look_is_not_lost_behind_a_later_one() {

@@ -26,6 +26,8 @@ pub(super) struct Queue {
     /// How many of the claims are running.
     running: usize,
     later: BTreeMap<u64, (Instant, Arc<dyn DirtyLog>)>,
+    /// Something was added there that no thread has seen when it went to sleep.
+    sooner: bool,
     journal: Option<Arc<dyn RedoSink>>,
     pub(super) stopping: bool,
 }
@@ -89,9 +91,9 @@ impl Queue {
         self.claims.contains_key(&id)
     }
 
-    /// Whether a thread could do something now.
+    /// Whether a thread could do something now, or should sleep less long.
     pub(super) fn is_ready(&self) -> bool {
-        if !self.alone.is_empty() {
+        if self.sooner || !self.alone.is_empty() {
             return true;
         }
         match self
@@ -185,6 +187,7 @@ impl Queue {
                 // A look that is due earlier says itself when to look again.
                 if self.later.get(&id).is_none_or(|(before, _)| at < *before) {
                     self.later.insert(id, (at, log));
+                    self.sooner = true;
                 }
             }
             Next::After(_) | Next::Rest => {}
@@ -204,6 +207,7 @@ impl Queue {
 
     /// Moves what has rested long enough into the queue; how long until the next of the others.
     pub(super) fn promote(&mut self) -> Option<Duration> {
+        self.sooner = false;
         let now = Instant::now();
         let ripe: Vec<u64> = self
             .later

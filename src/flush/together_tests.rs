@@ -70,13 +70,16 @@ impl DirtyLog for Rider {
     fn abandon(&self, _: &'static str, _: String) {}
 }
 
+/// Tells that a round has begun, and holds it up.
+type Gate = (StdMutex<mpsc::Sender<()>>, StdMutex<mpsc::Receiver<()>>);
+
 /// A journal whose rounds can be held up, or fail.
 struct Journal {
     log: Arc<Rider>,
     room: AtomicBool,
     failed: AtomicBool,
     pages: StdMutex<Vec<usize>>,
-    gate: Option<(StdMutex<mpsc::Sender<()>>, StdMutex<mpsc::Receiver<()>>)>,
+    gate: Option<Gate>,
 }
 
 impl Journal {

@@ -92,14 +92,6 @@ impl Inner {
         }
     }
 
-    /// Whether a topic that has been marked as deleted is; its deletion may be under way, or have
-    /// failed half-way.
-    pub(super) fn is_gone(&self, topic: &Arc<TopicInner>) -> bool {
-        drop(self.catalog());
-        let there = self.topics().get(&*topic.name).cloned();
-        there.is_none_or(|there| !Arc::ptr_eq(&there, topic))
-    }
-
     /// The log of a partition, opened when it is first used.
     pub(super) fn log(&self, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {
         let cell = topic.logs.get(partition as usize);

@@ -246,7 +246,8 @@ impl Store {
             topic.start_flush();
         }
         let flushed = topics.iter().map(|topic| match topic.flush(store) {
-            Err(Error::TopicDeleted { .. }) if store.is_gone(topic) => Ok(()),
+            // Its deletion is durable before anybody is told.
+            Err(Error::TopicDeleted { .. }) => Ok(()),
             flushed => flushed,
         });
         flushed.fold(Ok(()), Result::and)

@@ -171,7 +171,7 @@ fn a_record_that_was_skipped_is_lost_unless_a_later_snapshot_folds_it() {
 fn a_gap_of_any_length_is_skipped_at_once() {
     let mut replay = replay(0, &payloads(&store()));
     replay.skip(5..u64::MAX);
-    assert_eq!(replay.damaged(), [5..u64::MAX]);
+    assert_eq!(replay.damaged(), std::slice::from_ref(&(5..u64::MAX)));
     assert!(replay.fold().lost());
     assert_eq!(replay.fold().topics().count(), 1);
 }
