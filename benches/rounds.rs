@@ -12,13 +12,14 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidelog::{Record, Store, TopicOptions};
+use tidelog::{Durability, Record, Store, Topic, TopicOptions};
 
 const PAYLOAD: [u8; 128] = [b'x'; 128];
 const FRAME: usize = 160;
 const TURN: Duration = Duration::from_millis(700);
 const TURNS: usize = 5;
 const THREADS: usize = 64;
+const MANY: usize = 200;
 
 /// The least that a group commit has to do: whoever finds nobody at it writes what has gathered,
 /// syncs once, and wakes all who waited.
@@ -100,6 +101,58 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
+/// Two hundred topics with a record each, flushed together, beside one topic with one record, and
+/// one with the same bytes: medians, in turn.
+fn many_together(store: &Store) {
+    let manual = || TopicOptions::new().durability(Durability::Manual);
+    let topics: Vec<Topic> = (0..MANY)
+        .map(|n| {
+            store
+                .create_topic(&format!("many-{n}"), manual())
+                .expect("a topic")
+        })
+        .collect();
+    let one = store.create_topic("few", manual()).expect("a topic");
+    let send = |topic: &Topic| {
+        drop(
+            topic
+                .append_nowait(Record::new(&PAYLOAD))
+                .expect("an append"),
+        )
+    };
+    topics.iter().for_each(send);
+    send(&one);
+    store.flush().expect("a flush");
+    let mut times = [const { Vec::new() }; 3];
+    for _ in 0..200 {
+        send(&one);
+        times[0].push(timed(|| one.flush()));
+        (0..MANY).for_each(|_| send(&one));
+        times[1].push(timed(|| one.flush()));
+        topics.iter().for_each(send);
+        times[2].push(timed(|| store.flush()));
+    }
+    let [one, same, many] = times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
+    println!("\n{MANY} topics, a record each, committed together: {many:.0?}");
+    println!(
+        "one topic, one record: {one:.0?} ({:.1} times that)",
+        many.div_duration_f64(one)
+    );
+    println!(
+        "one topic, {MANY} records: {same:.0?} ({:.1} times that)",
+        many.div_duration_f64(same)
+    );
+}
+
+fn timed(act: impl FnOnce() -> tidelog::Result<()>) -> Duration {
+    let start = Instant::now();
+    act().expect("a flush");
+    start.elapsed()
+}
+
 fn main() {
     let dir = tempfile::tempdir_in(".").expect("a folder on the disk that is measured");
     let store = Store::open(dir.path().join("store")).expect("a store");
@@ -152,5 +205,6 @@ fn main() {
         together / ideal,
         spread / together,
     );
+    many_together(&store);
     store.close().expect("a close");
 }

@@ -179,12 +179,24 @@ impl Crew {
     /// Does the log's duty on the caller's thread if that can be done now, so that a lone caller
     /// waits for no other thread; else asks for it. It works, too, when the crew has been stopped.
     pub(crate) fn assist(&self, log: Arc<dyn DirtyLog>) {
-        let (job, stopping) = {
+        self.assist_all([log]);
+    }
+
+    /// The same for several logs: in one round, where they can ride together.
+    pub(crate) fn assist_all(&self, logs: impl IntoIterator<Item = Arc<dyn DirtyLog>>) {
+        let (job, ready, stopping) = {
             let mut queue = self.shared.queue();
-            let id = log.id();
-            queue.push(log);
-            (queue.next_with(id), queue.stopping)
+            let mut first = None;
+            for log in logs {
+                first.get_or_insert(log.id());
+                queue.push(log);
+            }
+            let job = first.and_then(|first| queue.next_with(first));
+            (job, queue.is_ready(), queue.stopping)
         };
+        if ready && !self.inline {
+            self.shared.work.notify_one();
+        }
         if let Some(job) = job {
             self.shared.serve(job);
         }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::log::{Limits, Log};
 use crate::error::{Error, Result};
+use crate::flush::{Crew, DirtyLog};
 use crate::options::Durability;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -111,18 +112,27 @@ impl Log {
         }
     }
 
-    /// Has everything written so far synced in any mode, and does not wait for it. The end of
-    /// what that covers.
-    pub(crate) fn start_flush(self: &Arc<Self>) -> u64 {
+    /// Has everything written so far synced in any mode, and does not wait for it.
+    fn start_flush(self: &Arc<Self>) {
+        if let Some(log) = self.ask_all() {
+            self.setting.flusher.request(log);
+        }
+    }
+
+    /// Has everything written so far to these logs synced, in any mode: in one round, on this
+    /// thread, where that can be done now. Not all of it need be durable afterwards.
+    pub(crate) fn flush_together(flusher: &Crew, logs: impl Iterator<Item = Arc<Log>>) {
+        let due: Vec<_> = logs.filter_map(|log| log.ask_all()).collect();
+        flusher.assist_all(due);
+    }
+
+    /// Asks for everything written so far; the log, if there is something to sync.
+    fn ask_all(self: &Arc<Self>) -> Option<Arc<dyn DirtyLog>> {
         // The ledger is written under the partition's lock, `written` only behind it: who has held
         // the lock has seen every append there.
         let end = self.ledger.next();
         self.ask(end);
-        let flusher = &self.setting.flusher;
-        if self.durable.get() < end {
-            flusher.request(self.as_dirty());
-        }
-        end
+        (self.durable.get() < end).then(|| self.as_dirty())
     }
 
     /// Makes everything written so far durable, in any mode.

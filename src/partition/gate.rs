@@ -62,6 +62,10 @@ impl Gate {
             .flatten()
     }
 
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.has(DELETED)
+    }
+
     /// Whether waiting for anything is pointless.
     pub(crate) fn is_over(&self) -> bool {
         self.has(FAILED | CLOSED | DELETED)

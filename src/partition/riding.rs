@@ -159,6 +159,9 @@ impl Log {
         self.demand.begin(now);
         self.slots().busy = now;
         self.became_durable(&entry);
+        if self.gate.is_deleted() {
+            self.setting.pins.release(self.site.log);
+        }
     }
 
     /// Has the next round settle the log.

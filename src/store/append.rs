@@ -131,8 +131,9 @@ impl Topic {
     pub fn flush(&self) -> Result<()> {
         self.store.shared().check_open()?;
         self.inner.check_there()?;
-        self.inner.start_flush();
-        self.inner.flush(self.store.shared())
+        let store = self.store.shared();
+        Log::flush_together(&store.setting.flusher, self.inner.open_logs());
+        self.inner.flush(store)
     }
 
     /// The one partition that these records go to.

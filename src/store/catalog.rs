@@ -146,6 +146,10 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         log.delete();
     }
     topic.bell.wake();
+    for cell in &topic.logs {
+        store.pending().remove(&cell.id());
+        store.setting.pins.release(cell.id());
+    }
     store.topics().remove(name);
     let storage = store.options.storage.as_ref();
     let folder = store.root.join("topics").join(name);

@@ -33,6 +33,8 @@ pub(crate) struct Inner {
     pub(super) journal_damaged: usize,
     /// Redo of logs that have not been opened yet.
     pub(super) pending: Mutex<Pending>,
+    /// The thread that opens them.
+    pub(super) recovering: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 /// The next ids to give; none is ever given twice.
@@ -167,13 +169,6 @@ impl TopicInner {
             unsettled: settings.unsettled_bytes,
             total: settings.max_total_bytes.map(|total| total / partitions),
             durability: Durability::from_nanos(settings.sync_after_nanos),
-        }
-    }
-
-    /// Has everything written so far synced, and does not wait for it.
-    pub(super) fn start_flush(&self) {
-        for log in self.open_logs() {
-            log.start_flush();
         }
     }
 

@@ -6,6 +6,7 @@ mod catalog;
 mod follow;
 mod inner;
 mod inspect;
+mod leftovers;
 mod log_cell;
 mod name;
 mod open;

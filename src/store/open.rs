@@ -88,6 +88,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         closed: AtomicBool::new(false),
         journal_damaged: opened.damaged,
         pending: Mutex::new(opened.pending),
+        recovering: Mutex::new(None),
         options,
     });
     Ok(inner)

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 
 use super::catalog;
 use super::inner::{Inner, TopicInner};
+use super::leftovers;
 use super::log_cell::stated;
 use super::open::{open, open_all};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::journal::Event;
 use crate::options::{StoreOptions, TopicOptions};
+use crate::partition::Log;
 use crate::sys::{Backend, Stats};
 
 /// A store: a directory that this process owns for writing.
@@ -130,6 +132,7 @@ impl Store {
         if store.shared().options.strict {
             open_all(store.shared())?;
         }
+        leftovers::start(store.shared());
         Ok(store)
     }
 
@@ -242,9 +245,8 @@ impl Store {
         let store = self.shared();
         store.check_open()?;
         let topics: Vec<Arc<TopicInner>> = store.topics().values().cloned().collect();
-        for topic in &topics {
-            topic.start_flush();
-        }
+        let logs = topics.iter().flat_map(|topic| topic.open_logs());
+        Log::flush_together(&store.setting.flusher, logs);
         let flushed = topics.iter().map(|topic| match topic.flush(store) {
             // Its deletion is durable before anybody is told.
             Err(Error::TopicDeleted { .. }) => Ok(()),
@@ -271,6 +273,7 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
         return Ok(());
     }
     drop(catalog);
+    leftovers::stop(inner);
     let mut first = Ok(());
     let mut keep = |result: Result<()>| {
         if first.is_ok() {

@@ -1,0 +1,274 @@
+//! Journalled rounds: many topics by one sync, and what becomes of them when something fails.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelog::sys::sim::{Call, Crash, Fault, Keep, Sim, SimClock, When};
+use tidelog::sys::{Clock, Storage};
+use tidelog::{Ack, Durability, Error, Record, Store, StoreOptions, Topic, TopicOptions};
+
+const START: i64 = 1_700_000_000_000_000_000;
+
+/// A machine of its own. Rounds run on the thread that waits, so what rides is known.
+struct Machine {
+    sim: Sim,
+    clock: Arc<SimClock>,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        Machine {
+            sim: Sim::new(1),
+            clock: Arc::new(SimClock::new(1, START)),
+        }
+    }
+
+    fn open(&self) -> Store {
+        let options = StoreOptions::new()
+            .storage(Arc::new(self.sim.clone()))
+            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
+            .inline();
+        Store::open_with("/store", options).unwrap()
+    }
+
+    /// The power fails: nothing survives but what was synced.
+    fn cut(&self, store: Store) -> Store {
+        self.sim.crash_after(0);
+        self.sim.free(Path::new("/")).unwrap_err();
+        drop(store);
+        self.sim.crash(Crash::Cut(Keep::Nothing)).unwrap();
+        self.sim.heal();
+        self.open()
+    }
+}
+
+/// Topics, each with a record that its own files hold: the segments are there.
+fn topics(store: &Store, count: usize) -> Vec<Topic> {
+    let topics: Vec<Topic> = (0..count)
+        .map(|n| store.topic(&format!("t{n}")).unwrap())
+        .collect();
+    for topic in &topics {
+        topic.append("first").unwrap();
+    }
+    topics
+}
+
+fn send(topics: &[Topic], payload: &str) -> Vec<Ack> {
+    let send = |topic: &Topic| topic.append_nowait(Record::new(payload.to_owned()));
+    topics.iter().map(|topic| send(topic).unwrap()).collect()
+}
+
+fn payloads(store: &Store, topic: &str) -> Vec<String> {
+    let partition = store.existing_topic(topic).unwrap().partition(0).unwrap();
+    let records = partition.read(0..u64::MAX).unwrap();
+    let text =
+        |record: tidelog::Result<tidelog::OwnedRecord>| record.unwrap().text().unwrap().to_owned();
+    records.map(text).collect()
+}
+
+fn syncs(store: &Store) -> u64 {
+    store.io().syncs.get()
+}
+
+/// A record was appended to each of two hundred topics when somebody flushes: one sync serves all
+/// of them. The power fails; all records are there, in a journal first, then in their own files.
+#[test]
+fn one_sync_serves_two_hundred_topics_and_a_power_cut_takes_none_of_them() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all = topics(&store, 200);
+    store.topic("quiet").unwrap();
+    let before = syncs(&store);
+    let acks = send(&all, "second");
+    store.flush().unwrap();
+    assert_eq!(syncs(&store) - before, 1);
+    assert!(acks.iter().all(Ack::is_durable));
+    drop((all, acks));
+    let store = machine.cut(store);
+    assert_eq!(store.health().unopened_redo, 200);
+    assert!(
+        tidelog::verify("/store", &options_of(&machine))
+            .unwrap()
+            .is_sound()
+    );
+    for n in 0..200 {
+        assert_eq!(payloads(&store, &format!("t{n}")), ["first", "second"]);
+    }
+    assert_eq!(store.health().unopened_redo, 0);
+    let store = machine.cut(store);
+    for n in 0..200 {
+        assert_eq!(payloads(&store, &format!("t{n}")), ["first", "second"]);
+    }
+    assert!(store.health().damage.is_empty());
+    store.close().unwrap();
+}
+
+fn options_of(machine: &Machine) -> StoreOptions {
+    StoreOptions::new().storage(Arc::new(machine.sim.clone()))
+}
+
+/// What rode is not opened by the next owner, who closes the store, nor by one who crashes: the
+/// fourth finds it, and it goes on behind it.
+#[test]
+fn what_rode_waits_for_an_owner_who_uses_it() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all = topics(&store, 3);
+    send(&all, "second");
+    store.flush().unwrap();
+    drop(all);
+    let store = machine.cut(store);
+    assert_eq!(payloads(&store, "t0"), ["first", "second"]);
+    store.close().unwrap();
+    let store = machine.open();
+    assert_eq!(store.health().unopened_redo, 2);
+    let store = machine.cut(store);
+    assert_eq!(payloads(&store, "t1"), ["first", "second"]);
+    let topic = store.existing_topic("t2").unwrap();
+    assert_eq!(topic.append("third").unwrap().offset(), 2);
+    assert_eq!(payloads(&store, "t2"), ["first", "second", "third"]);
+    drop(topic);
+    store.close().unwrap();
+}
+
+/// A topic's first record rides: nothing of its segment was synced when the power fails, not even
+/// the header, and the record is there all the same.
+#[test]
+fn a_first_record_that_rode_brings_its_header_along() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all: Vec<Topic> = (0..2)
+        .map(|n| store.topic(&format!("t{n}")).unwrap())
+        .collect();
+    send(&all, "first");
+    store.flush().unwrap();
+    drop(all);
+    let store = machine.cut(store);
+    for topic in ["t0", "t1"] {
+        assert_eq!(payloads(&store, topic), ["first"]);
+    }
+    store.close().unwrap();
+}
+
+/// A topic is deleted while the journal still holds what rode, and made anew under its name: the
+/// new one has none of it.
+#[test]
+fn what_rode_of_a_deleted_topic_does_not_come_back() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all = topics(&store, 2);
+    send(&all, "second");
+    store.flush().unwrap();
+    drop(all);
+    store.delete_topic("t0").unwrap();
+    store.topic("t0").unwrap().append("anew").unwrap();
+    let store = machine.cut(store);
+    assert_eq!(payloads(&store, "t0"), ["anew"]);
+    assert_eq!(payloads(&store, "t1"), ["first", "second"]);
+    store.close().unwrap();
+}
+
+/// The journal's sync fails: who rode is in doubt, and nothing more is written by this owner. What
+/// was acknowledged before is there after the power cut.
+#[test]
+fn a_failed_sync_of_the_journal_leaves_who_rode_in_doubt() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all = topics(&store, 2);
+    let acks = send(&all, "second");
+    machine
+        .sim
+        .fail(Fault::new(Call::Sync, When::Nth(0), 5).on("journal"));
+    store.flush().unwrap_err();
+    for ack in &acks {
+        assert!(matches!(ack.wait(), Err(Error::InDoubt { .. })));
+    }
+    let refused = all[0].append("third");
+    assert!(
+        matches!(refused, Err(Error::StoreFailed { .. })),
+        "{refused:?}"
+    );
+    drop((all, acks));
+    let store = machine.cut(store);
+    for topic in ["t0", "t1"] {
+        assert_eq!(payloads(&store, topic)[0], "first");
+    }
+    store.close().unwrap();
+}
+
+/// A topic has been quiet, so its own file is synced, and that fails: the log takes nothing more.
+/// The record that rode is still acknowledged, and there after a power cut.
+#[test]
+fn what_rode_survives_the_failed_sync_of_its_own_file() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all = topics(&store, 2);
+    let acks = send(&all, "second");
+    store.flush().unwrap();
+    machine
+        .sim
+        .fail(Fault::new(Call::Sync, When::Nth(0), 5).on("t0"));
+    machine.clock.advance(Duration::from_secs(2));
+    // Each turn of the crew looks at a log that rests.
+    for n in 0..6 {
+        store
+            .topic(&format!("other {n}").replace(' ', "-"))
+            .unwrap();
+    }
+    assert!(acks[0].is_durable());
+    let refused = all[0].append("third");
+    assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
+    drop((all, acks));
+    let store = machine.cut(store);
+    for topic in ["t0", "t1"] {
+        assert_eq!(payloads(&store, topic), ["first", "second"]);
+    }
+    store.close().unwrap();
+}
+
+/// A topic that is synced by hand is flushed together with another, gets more records that nobody
+/// flushes, and rests: its own file is synced all the same, so the journal need not keep its redo.
+#[test]
+fn a_topic_synced_by_hand_does_not_hold_the_journal_back() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let manual = TopicOptions::new().durability(Durability::Manual);
+    let manual = store.create_topic("manual", manual).unwrap();
+    let other = store.topic("other").unwrap();
+    send(&[manual.clone(), other.clone()], "first");
+    store.flush().unwrap();
+    send(&[manual.clone()], "second");
+    machine.clock.advance(Duration::from_secs(2));
+    for n in 0..6 {
+        store.topic(&format!("t{n}")).unwrap();
+    }
+    drop((manual, other));
+    let store = machine.cut(store);
+    assert_eq!(payloads(&store, "manual"), ["first", "second"]);
+    store.close().unwrap();
+}
+
+/// A store with threads is killed while the journal holds what rode in five topics. The next owner
+/// uses none of them; they are recovered all the same, so that the journal need not keep it.
+#[test]
+fn what_nobody_uses_is_recovered_in_the_background() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let all = topics(&store, 5);
+    send(&all, "second");
+    store.flush().unwrap();
+    drop(all);
+    let store = machine.cut(store);
+    drop(store);
+    let store = Store::open_with("/store", options_of(&machine)).unwrap();
+    let start = std::time::Instant::now();
+    while store.health().unopened_redo > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "hung");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    for n in 0..5 {
+        assert_eq!(payloads(&store, &format!("t{n}")), ["first", "second"]);
+    }
+    store.close().unwrap();
+}
