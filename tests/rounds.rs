@@ -272,3 +272,35 @@ fn what_nobody_uses_is_recovered_in_the_background() {
     }
     store.close().unwrap();
 }
+
+/// D23: one topic has a record that rode and is idle from then on, while two others are busy with a
+/// hundred megabytes that ride. The journal is let go of behind them: neither does the idle topic
+/// pin it, nor do the busy ones, which are never quiet.
+#[test]
+fn an_idle_topic_does_not_pin_the_journal_under_busy_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("data");
+    let clock = Arc::new(SimClock::new(1, START));
+    let options = StoreOptions::new().clock(Arc::clone(&clock) as Arc<dyn Clock>);
+    let store = Store::open_with(&root, options.inline()).unwrap();
+    let idle = store.topic("idle").unwrap();
+    let busy = [store.topic("a").unwrap(), store.topic("b").unwrap()];
+    let payload = "x".repeat(100_000);
+    send(&[idle], "once");
+    let mut written = 0;
+    let mut most = 0;
+    for _ in 0..500 {
+        send(&busy, &payload);
+        store.flush().unwrap();
+        clock.advance(Duration::from_millis(10));
+        written += 2 * payload.len() as u64;
+        let segments = std::fs::read_dir(root.join("journal")).unwrap();
+        let bytes = segments.map(|entry| entry.unwrap().metadata().unwrap().len());
+        most = bytes.sum::<u64>().max(most);
+    }
+    assert!(written > 95 << 20);
+    assert!(most > 8 << 20, "nothing rode: {most}");
+    assert!(most < 56 << 20, "{most}");
+    drop(busy);
+    store.close().unwrap();
+}
