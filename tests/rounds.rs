@@ -238,7 +238,7 @@ fn a_topic_synced_by_hand_does_not_hold_the_journal_back() {
     let other = store.topic("other").unwrap();
     send(&[manual.clone(), other.clone()], "first");
     store.flush().unwrap();
-    send(&[manual.clone()], "second");
+    send(std::slice::from_ref(&manual), "second");
     machine.clock.advance(Duration::from_secs(2));
     for n in 0..6 {
         store.topic(&format!("t{n}")).unwrap();
@@ -302,5 +302,48 @@ fn an_idle_topic_does_not_pin_the_journal_under_busy_ones() {
     assert!(most > 8 << 20, "nothing rode: {most}");
     assert!(most < 56 << 20, "{most}");
     drop(busy);
+    store.close().unwrap();
+}
+
+/// A record began a new segment and rode; then that segment's file is lost. The journal has the
+/// record and the files have no place for it: the topic fails, nothing is touched, and with the
+/// file back all is well.
+#[test]
+fn what_rode_and_finds_no_place_fails_its_topic() {
+    let machine = Machine::new();
+    let store = machine.open();
+    let small = TopicOptions::new()
+        .first_segment_bytes(16 << 10)
+        .max_segment_bytes(16 << 10);
+    let rolls = store.create_topic("rolls", small).unwrap();
+    let other = store.topic("other").unwrap();
+    let large = "x".repeat(5000);
+    // Two fit into a segment.
+    rolls.append(&*large).unwrap();
+    rolls.append(&*large).unwrap();
+    send(&[rolls.clone(), other.clone()], &large);
+    store.flush().unwrap();
+    drop((rolls, other));
+    let store = machine.cut(store);
+    let folder = Path::new("/store/topics/rolls/000000-1");
+    let second = folder.join("00000001.seg");
+    let kept = Path::new("/kept");
+    machine.sim.rename(&second, kept).unwrap();
+    let failed = store
+        .existing_topic("rolls")
+        .unwrap()
+        .partition(0)
+        .unwrap()
+        .end();
+    let Err(Error::Failed { cause, .. }) = failed else {
+        panic!("{failed:?}");
+    };
+    assert!(matches!(*cause, Error::Mismatch { .. }), "{cause}");
+    assert_eq!(payloads(&store, "other").len(), 1);
+    assert_eq!(store.health().unopened_redo, 1);
+    store.close().unwrap();
+    machine.sim.rename(kept, &second).unwrap();
+    let store = machine.open();
+    assert_eq!(payloads(&store, "rolls").len(), 3);
     store.close().unwrap();
 }

@@ -231,6 +231,7 @@ impl Crew {
         self.turn();
         // It leads back here, by its log.
         self.shared.queue().forget_journal();
+        self.turn();
     }
 
     /// Waits until nobody who assists is in the middle of a duty.

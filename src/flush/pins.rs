@@ -8,7 +8,7 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
     pins: Mutex<BTreeMap<u64, Pin>>,
-    /// Bytes of redo written so far.
+    /// Bytes that the journal has held so far, events and redo.
     written: AtomicU64,
 }
 
@@ -16,7 +16,7 @@ pub(crate) struct Pins {
 struct Pin {
     /// The journal offset of the first record with its redo.
     from: u64,
-    /// Bytes of redo that had been written then.
+    /// Bytes that had been written then.
     at: u64,
 }
 
@@ -28,12 +28,12 @@ impl Pins {
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Bytes of redo were written to the journal.
+    /// Bytes were written to the journal.
     pub(crate) fn count(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of redo written so far.
+    /// Bytes written to the journal so far.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
@@ -49,7 +49,7 @@ impl Pins {
         self.pins().remove(&log);
     }
 
-    /// Bytes of redo that were written since the journal has to keep some for this log.
+    /// Bytes that were written since the journal has to keep some for this log.
     pub(crate) fn age(&self, log: u64) -> u64 {
         let pin = self.pins().get(&log).copied();
         pin.map_or(0, |pin| self.written() - pin.at)

@@ -28,6 +28,8 @@ pub(super) struct Queue {
     later: BTreeMap<u64, (Instant, Arc<dyn DirtyLog>)>,
     /// Something was added there that no thread has seen when it went to sleep.
     sooner: bool,
+    /// Whether those that may ride come first, next time.
+    turn: bool,
     journal: Option<Arc<dyn RedoSink>>,
     pub(super) stopping: bool,
 }
@@ -50,7 +52,14 @@ impl Queue {
 
     /// From now on each log is synced by itself.
     pub(super) fn forget_journal(&mut self) {
-        self.journal = None;
+        let Some(journal) = self.journal.take() else {
+            return;
+        };
+        // Its claim alone said that it is due.
+        let log = journal.log();
+        if self.claims.get(&log.id()) == Some(&Claim::Queued) {
+            self.due.push_back(log);
+        }
     }
 
     fn is_journal(&self, id: u64) -> bool {
@@ -108,6 +117,13 @@ impl Queue {
 
     /// The next job, claimed.
     pub(super) fn next(&mut self) -> Option<Job> {
+        // In turn, so that neither starves behind the other.
+        self.turn = !self.turn;
+        if self.turn
+            && let Some(job) = self.next_of_due()
+        {
+            return Some(job);
+        }
         if let Some(log) = self.alone.pop_front() {
             self.run(log.id());
             return Some(Job::Alone(log));

@@ -6,6 +6,8 @@ use super::{DirtyLog, Next, RedoSink};
 
 /// A page is closed when it has grown to this; what one log offers is never parted.
 const PAGE_BYTES: usize = 1 << 20;
+/// More than so many pages are not written at once: who comes later goes alone.
+const PAGES: usize = 8;
 
 /// Runs a round of the journal with these logs; what the journal, and each of them, is to do next.
 ///
@@ -17,7 +19,7 @@ pub(super) fn together(journal: &dyn RedoSink, logs: &[Arc<dyn DirtyLog>]) -> (N
     let blank = page.len();
     let mut rides = Vec::with_capacity(logs.len());
     for log in logs {
-        rides.push(log.offer(&mut page));
+        rides.push(pages.len() < PAGES && log.offer(&mut page));
         if page.len() >= PAGE_BYTES {
             pages.push(std::mem::replace(&mut page, journal.page()));
         }

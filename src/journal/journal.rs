@@ -1,5 +1,6 @@
 //! The journal: an internal log, and the fold over it.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,8 +50,20 @@ pub(super) struct Book {
     pub(super) since: u64,
     /// The bytes of that snapshot.
     pub(super) snapshot: u64,
-    /// Bytes of redo that had been written at that snapshot.
-    pub(super) redo: u64,
+    /// Bytes of whatever that had been written when that was taken.
+    pub(super) written: u64,
+    /// A snapshot of which parts are still to be written.
+    pub(super) unfinished: Option<Unfinished>,
+}
+
+/// A snapshot on its way.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    pub(super) folds_to: u64,
+    /// Bytes of whatever that had been written when it was taken.
+    pub(super) written: u64,
+    pub(super) bytes: u64,
+    pub(super) parts: VecDeque<Vec<u8>>,
 }
 
 /// A journal as an owner found it.
@@ -99,6 +112,7 @@ impl Journal {
         setting.same_boot = false;
         let (epoch, flusher) = (setting.epoch, Arc::clone(&setting.flusher));
         let pins = Arc::clone(&setting.pins);
+        pins.count(found.written);
         for (log, pending) in &found.pending {
             pins.hold(*log, pending.from);
         }
@@ -107,7 +121,8 @@ impl Journal {
             fold: found.fold.clone(),
             since: found.since,
             snapshot: found.snapshot,
-            redo: 0,
+            written: 0,
+            unfinished: None,
         };
         let journal = Journal(Shared::new(log, Mutex::new(book), pins));
         journal.commit(&[Event::Epoch(Owner { epoch, ..owner })])?;
@@ -160,6 +175,7 @@ impl Journal {
                 tracing::error!(%flaw, ?event, "the journal states what cannot be");
             }
         }
+        self.0.count(&payloads);
         book.since += payloads.iter().map(|it| it.len() as u64).sum::<u64>();
         Ok(end)
     }

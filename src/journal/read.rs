@@ -17,8 +17,9 @@ pub(crate) struct Read {
     pub(crate) pending: Pending,
     /// The greatest epoch of its frames and headers.
     pub(crate) epoch: u32,
-    /// Bytes of payload since the newest snapshot.
+    /// Bytes of events since the newest snapshot, and of whatever.
     pub(crate) since: u64,
+    pub(crate) written: u64,
     /// Bytes of payload of that snapshot's last part.
     pub(crate) snapshot: u64,
     /// The offsets of records that could not be read.
@@ -42,6 +43,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
         replay: Replay::default(),
         epoch: plan.seen,
         since: 0,
+        written: 0,
         snapshot: 0,
         needed_from: 0,
     };
@@ -57,6 +59,7 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
         pending,
         epoch: reader.epoch,
         since: reader.since,
+        written: reader.written,
         snapshot: reader.snapshot,
     })
 }
@@ -66,6 +69,7 @@ struct Reader<'a> {
     replay: Replay,
     epoch: u32,
     since: u64,
+    written: u64,
     snapshot: u64,
     needed_from: u64,
 }
@@ -75,6 +79,7 @@ impl Visitor for Reader<'_> {
         self.epoch = self.epoch.max(epoch);
         let read = self.replay.record(offset, payload);
         read.map_err(|flaw| self.unknown(segment, flaw))?;
+        self.written += payload.len() as u64;
         // Redo is no fact: a snapshot has nothing to say of it.
         if payload.first() != Some(&REDO) {
             self.since += payload.len() as u64;
@@ -83,6 +88,7 @@ impl Visitor for Reader<'_> {
             self.needed_from = self.replay.needed_from();
             self.snapshot = payload.len() as u64;
             self.since = 0;
+            self.written = 0;
         }
         Ok(())
     }

@@ -34,11 +34,9 @@ impl Met {
             let Some(log) = fold.log(redo.log) else {
                 continue;
             };
-            if log
-                .end
-                .as_ref()
-                .is_some_and(|end| end.next() >= redo.next && end.end.is_some())
-            {
+            // A stretch without a frame, behind the end, brings a header that others stand on.
+            let settled = log.end.as_ref().and_then(|end| end.end.as_ref());
+            if settled.is_some_and(|end| end.next >= redo.next && end.segment >= redo.number) {
                 continue;
             }
             let of_log = pending.entry(redo.log).or_insert_with(|| PendingRedo {

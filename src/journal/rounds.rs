@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, TryLockError};
 
-use super::journal::Book;
+use super::journal::{Book, Unfinished};
 use super::record::REDO;
 use super::snapshot::{Snapshot, should_snapshot};
 use crate::error::{Error, Result};
@@ -14,10 +14,10 @@ use crate::format::Parts;
 use crate::partition::Log;
 use crate::segment::Writable;
 
-/// Redo counts for a snapshot, too, which is what lets go of old segments: at this many bytes, or
-/// so many times the last snapshot.
-const REDO_BYTES: u64 = 16 << 20;
-const REDO_TIMES: u64 = 8;
+/// Whatever is written counts for a snapshot, which is what lets go of old segments: at this many
+/// bytes, or so many times the last snapshot.
+const MOST_BYTES: u64 = 16 << 20;
+const MOST_TIMES: u64 = 8;
 
 /// The journal, shared with the flusher.
 pub(super) struct Shared {
@@ -72,7 +72,17 @@ impl Shared {
                 record.timestamp = now;
             }
         });
-        Ok(written?.map(|offsets| offsets.start))
+        let first = written?.map(|offsets| offsets.start);
+        if first.is_some() {
+            self.count(payloads);
+        }
+        Ok(first)
+    }
+
+    /// So much was written.
+    pub(super) fn count(&self, payloads: &[Vec<u8>]) {
+        self.pins
+            .count(payloads.iter().map(|it| it.len() as u64).sum());
     }
 
     /// Writes a snapshot if enough has been written since the last one. Its parts ride with this
@@ -83,25 +93,44 @@ impl Shared {
             Err(TryLockError::Poisoned(book)) => book.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
-        let redo = self.pins.written();
-        let much_redo = redo - book.redo >= REDO_BYTES.max(REDO_TIMES * book.snapshot);
-        if !much_redo && !should_snapshot(book.since, book.snapshot) {
-            return Ok(());
-        }
-        let folds_to = self.log.written();
-        let parts = Snapshot::of(&book.fold, folds_to);
-        let mut end = folds_to;
-        for part in &parts {
-            match self.try_append(std::slice::from_ref(part))? {
-                Some(at) => end = at + 1,
-                None => return Ok(()),
+        let mut snapshot = match book.unfinished.take() {
+            Some(snapshot) => snapshot,
+            None if self.is_due(&book) => self.take_snapshot(&mut book),
+            None => return Ok(()),
+        };
+        while let Some(part) = snapshot.parts.front() {
+            let Some(at) = self.try_append(std::slice::from_ref(part))? else {
+                // The parts that are there count, and those that do not fit come with later rounds.
+                book.unfinished = Some(snapshot);
+                return Ok(());
+            };
+            snapshot.parts.pop_front();
+            if snapshot.parts.is_empty() {
+                book.written = snapshot.written;
+                book.snapshot = snapshot.bytes;
+                *self.written() = Some((snapshot.folds_to, at + 1));
             }
         }
-        book.since = 0;
-        book.redo = redo;
-        book.snapshot = parts.iter().map(|part| part.len() as u64).sum();
-        *self.written() = Some((folds_to, end));
         Ok(())
+    }
+
+    fn is_due(&self, book: &Book) -> bool {
+        let written = self.pins.written() - book.written;
+        written >= MOST_BYTES.max(MOST_TIMES * book.snapshot)
+            || should_snapshot(book.since, book.snapshot)
+    }
+
+    fn take_snapshot(&self, book: &mut Book) -> Unfinished {
+        let folds_to = self.log.written();
+        let parts = Snapshot::of(&book.fold, folds_to);
+        // What is stated from here on counts for the next one.
+        book.since = 0;
+        Unfinished {
+            folds_to,
+            written: self.pins.written(),
+            bytes: parts.iter().map(|part| part.len() as u64).sum(),
+            parts: parts.into(),
+        }
     }
 
     fn written(&self) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {

@@ -11,7 +11,7 @@ use super::plan::{Plan, Promises};
 use super::site::{Damage, Site};
 use super::walked::{At, Beyond, Walked};
 use crate::error::{Error, Flaw, Result};
-use crate::format::MAX_OFFSET;
+use crate::format::{MAX_OFFSET, Redo};
 use crate::segment::{Header, Page, number_of, read_page};
 use crate::sys::{Access, File, Kind};
 
@@ -25,11 +25,9 @@ pub(super) struct Found {
 
 /// Computes the plan for a log. Reads only, and opens no file for more than that.
 pub(crate) fn plan(site: &Site, promises: &Promises) -> Result<Plan> {
-    if promises.floor > MAX_OFFSET {
-        let reason = format!(
-            "offset {} is promised, which no log reaches",
-            promises.floor
-        );
+    let floor = promises.floor();
+    if floor > MAX_OFFSET {
+        let reason = format!("offset {floor} is promised, which no log reaches");
         return Err(site.mismatch(&site.dir, reason));
     }
     let numbers = list(site, promises)?;
@@ -392,6 +390,9 @@ impl Planner<'_> {
             let reason = format!("it ends at offset {}, {floor} is promised", plan.next);
             return Err(self.site.mismatch(&self.site.dir, reason));
         }
+        for redo in &self.promises.redo {
+            self.check_redo(&plan, redo)?;
+        }
         let Some(end) = self.promises.end else {
             return Ok(plan);
         };
@@ -408,6 +409,25 @@ impl Planner<'_> {
             return Err(self.site.mismatch(&path, reason));
         }
         Ok(plan)
+    }
+
+    /// What the journal holds must have found its place, but for segments that were let go of.
+    fn check_redo(&mut self, plan: &Plan, redo: &Redo) -> Result<()> {
+        if redo.number < plan.first {
+            return Ok(());
+        }
+        if redo.number > plan.number() {
+            return Err(gone(self.site, redo.number));
+        }
+        let nonce = self
+            .header(redo.number)?
+            .map(|header| header.identity.nonce);
+        if nonce != Some(redo.nonce) {
+            let path = self.site.segment(redo.number);
+            let reason = "it is not the file that the journal holds records for";
+            return Err(self.site.mismatch(&path, reason));
+        }
+        Ok(())
     }
 }
 

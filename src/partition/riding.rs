@@ -4,6 +4,7 @@
 //! own segments are synced later, by a round of the log alone.
 
 use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::due::Due;
 use super::ledger::{Entry, Open};
@@ -26,8 +27,8 @@ pub(crate) struct Progress {
     at: (u32, u64),
     /// The segments up to this one have a safe header.
     header: Option<u32>,
-    /// What has been offered to the journal and not yet answered.
-    offered: Option<Entry>,
+    /// What has been offered to the journal and not yet answered, and when.
+    offered: Option<(Entry, Duration)>,
 }
 
 impl Progress {
@@ -98,7 +99,7 @@ impl Log {
                 return false;
             }
         }
-        progress.offered = Some(entry);
+        progress.offered = Some((entry, self.setting.clock.monotonic()));
         true
     }
 
@@ -127,7 +128,9 @@ impl Log {
             true => Some(segment.identity.encode().map_err(malformed)?),
             false => None,
         };
-        let frames = segment.frames(place, end.place).map_err(|trouble| {
+        // Checked as a reader would: a page that the kernel failed to write, and let go of, must
+        // not be acknowledged on the strength of the journal. The log's own sync will tell.
+        let frames = segment.sound_frames(place, end.place).map_err(|trouble| {
             let at = super::site::Damage {
                 segment: number,
                 place,
@@ -151,13 +154,12 @@ impl Log {
     /// The journal holds, durably, what was offered.
     pub(super) fn redo_is_kept(&self) {
         let mut progress = self.progress();
-        let Some(entry) = progress.offered.take() else {
+        let Some((entry, begun)) = progress.offered.take() else {
             return;
         };
         progress.reach(&entry);
-        let now = self.setting.clock.monotonic();
-        self.demand.begin(now);
-        self.slots().busy = now;
+        self.demand.begin(begun);
+        self.slots().busy = self.setting.clock.monotonic();
         self.became_durable(&entry);
         if self.gate.is_deleted() {
             self.setting.pins.release(self.site.log);

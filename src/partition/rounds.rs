@@ -209,6 +209,9 @@ impl DirtyLog for Log {
 
     fn round(&self) -> Next {
         if self.gate.is_lost() {
+            if self.gate.is_deleted() {
+                self.setting.pins.release(self.site.log);
+            }
             return Next::Rest;
         }
         let hurry = self.is_hurried();
@@ -219,10 +222,14 @@ impl DirtyLog for Log {
             Due::WhenAsked if !hurry && !self.is_behind() => return Next::Rest,
             due => self.direct(hurry, due == Due::Now),
         };
-        next.unwrap_or_else(|cause| {
+        let next = next.unwrap_or_else(|cause| {
             self.poison(cause);
             Next::Rest
-        })
+        });
+        match (next, due) {
+            (Next::After(quiet), Due::After(rest)) => Next::After(quiet.min(rest)),
+            (next, _) => next,
+        }
     }
 
     fn rides(&self) -> bool {

@@ -113,8 +113,13 @@ impl Segment {
             .map_err(Trouble::Flaw)
     }
 
-    /// The bytes of the published frames from one place to another.
-    pub(crate) fn frames(&self, from: u64, to: u64) -> Result<&[u8], Trouble> {
+    /// The bytes of the published frames from one place to another, each of them checked.
+    pub(crate) fn sound_frames(&self, from: u64, to: u64) -> Result<&[u8], Trouble> {
+        let mut at = from;
+        while at < to {
+            let frame = self.frame_at(at)?.ok_or(Trouble::Flaw(Flaw::Empty))?;
+            at += frame.padded_len() as u64;
+        }
         let published = self.records.published();
         let at = from.saturating_sub(self.start());
         self.guarded(at, published, to.saturating_sub(from))

@@ -307,6 +307,8 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     keep(record_ends(inner, ends, settled));
     keep(inner.journal.drain());
     keep(inner.journal.finish_close().map(|_| ()));
+    // Somebody may have run the journal's last round, and be tidying up behind it.
+    inner.setting.flusher.stop();
     let lock = inner.root.join("LOCK");
     keep(
         inner
