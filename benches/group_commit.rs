@@ -3,43 +3,16 @@
 //!
 //! `cargo bench --bench group_commit`
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
-
 use tidelog::{Record, Store};
 
 #[expect(dead_code, reason = "this bench only appends; others wait")]
 mod naive;
+mod rate;
 use naive::Naive;
+use rate::{median, rate};
 
 const PAYLOAD: [u8; 128] = [b'x'; 128];
-const TURN: Duration = Duration::from_millis(700);
 const TURNS: usize = 3;
-
-/// Records a second that `threads` threads append in one turn.
-fn rate(threads: usize, append: impl Fn() + Sync) -> f64 {
-    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
-    let start = Instant::now();
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    append();
-                    count.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        thread::sleep(TURN);
-        stop.store(true, Ordering::Relaxed);
-    });
-    count.into_inner() as f64 / start.elapsed().as_secs_f64()
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
-}
 
 fn main() {
     let dir = tempfile::tempdir_in(".").expect("a folder on the disk that is measured");
@@ -52,10 +25,10 @@ fn main() {
         let syncs = store.io().syncs.get();
         let before = topic.partition(0).and_then(|it| it.end()).expect("an end");
         for _ in 0..TURNS {
-            ours.push(rate(threads, || {
+            ours.push(rate(threads, |_| {
                 topic.append(Record::new(&PAYLOAD)).expect("an append");
             }));
-            theirs.push(rate(threads, || naive.append(&[&PAYLOAD])));
+            theirs.push(rate(threads, |_| naive.append(&[&PAYLOAD])));
         }
         let records = topic.partition(0).and_then(|it| it.end()).expect("an end") - before;
         let syncs = (store.io().syncs.get() - syncs) as f64 / records as f64;

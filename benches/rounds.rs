@@ -7,16 +7,16 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tidelog::{Durability, Record, Store, Topic, TopicOptions};
 
+mod rate;
+use rate::{TURN, median, rate};
+
 const PAYLOAD: [u8; 128] = [b'x'; 128];
 const FRAME: usize = 160;
-const TURN: Duration = Duration::from_millis(700);
 const TURNS: usize = 5;
 const THREADS: usize = 64;
 const MANY: usize = 200;
@@ -74,31 +74,6 @@ impl Ideal {
             self.moved.notify_all();
         }
     }
-}
-
-/// Records a second that `threads` threads append in one turn.
-fn rate(threads: usize, append: impl Fn(usize) + Sync) -> f64 {
-    let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
-    let start = Instant::now();
-    thread::scope(|scope| {
-        for thread in 0..threads {
-            let (stop, count, append) = (&stop, &count, &append);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    append(thread);
-                    count.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        thread::sleep(TURN);
-        stop.store(true, Ordering::Relaxed);
-    });
-    count.into_inner() as f64 / start.elapsed().as_secs_f64()
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 /// Two hundred topics with a record each, flushed together, beside one topic with one record, and

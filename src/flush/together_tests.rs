@@ -16,6 +16,8 @@ struct Rider {
     kept: AtomicUsize,
     lost: AtomicUsize,
     held: AtomicUsize,
+    /// Who was served, in order.
+    order: Arc<StdMutex<Vec<u64>>>,
 }
 
 impl Rider {
@@ -41,6 +43,7 @@ impl DirtyLog for Rider {
         self.id
     }
     fn round(&self) -> Next {
+        self.order.lock().unwrap().push(self.id);
         bump(&self.alone)
     }
     fn rides(&self) -> bool {
@@ -59,6 +62,7 @@ impl DirtyLog for Rider {
             count(&self.kept) + 1,
             "held before it is kept"
         );
+        self.order.lock().unwrap().push(self.id);
         bump(&self.kept)
     }
     fn lost(&self, _: &Arc<Error>) -> Next {
@@ -186,6 +190,27 @@ fn a_log_with_many_bytes_goes_alone() {
     crew.turn();
     assert_eq!((count(&large.alone), count(&large.kept)), (1, 0));
     assert_eq!((count(&small.kept), count(&other.kept)), (1, 1));
+}
+
+/// Four logs with many bytes are due before two small ones: these do not wait for all of them.
+#[test]
+fn small_logs_do_not_starve_behind_large_ones() {
+    let crew = inline(&Arc::new(Journal::new()));
+    let order = Arc::new(StdMutex::new(Vec::new()));
+    for id in 1..=6 {
+        let log = Rider {
+            order: Arc::clone(&order),
+            large: AtomicBool::new(id <= 4),
+            id,
+            ..Rider::default()
+        };
+        crew.request(Arc::new(log));
+    }
+    crew.turn();
+    let order = order.lock().unwrap();
+    let served = |id| order.iter().position(|it| *it == id).unwrap();
+    assert_eq!(order.len(), 6);
+    assert!(served(5) < served(3) && served(6) < served(3), "{order:?}");
 }
 
 /// The journal has no room prepared: nobody is told that anything is durable, and each log is

@@ -99,10 +99,11 @@ impl Shared {
             None => return Ok(()),
         };
         while let Some(part) = snapshot.parts.front() {
-            let Some(at) = self.try_append(std::slice::from_ref(part))? else {
-                // The parts that are there count, and those that do not fit come with later rounds.
+            let appended = self.try_append(std::slice::from_ref(part));
+            let Ok(Some(at)) = appended else {
+                // The parts that are there count, and the others come with later rounds.
                 book.unfinished = Some(snapshot);
-                return Ok(());
+                return appended.map(|_| ());
             };
             snapshot.parts.pop_front();
             if snapshot.parts.is_empty() {
@@ -153,10 +154,6 @@ impl RedoSink for Shared {
             tracing::warn!(%error, "the journal takes no redo");
             None
         });
-        if written.is_some() {
-            self.pins
-                .count(pages.iter().map(|page| page.len() as u64).sum());
-        }
         if let Err(error) = self.snapshot_if_due() {
             // The facts stand; the next round tries again.
             tracing::warn!(%error, "no snapshot of the journal");

@@ -79,7 +79,8 @@ impl Log {
     /// Whether the journal would be the better place for what is not durable. A look without any
     /// lock that a round holds: it may be outdated, and costs little then.
     pub(super) fn would_ride(&self) -> bool {
-        let fresh = self.ledger.bytes() - self.durable_bytes.load(Ordering::Acquire);
+        let durable = self.durable_bytes.load(Ordering::Acquire);
+        let fresh = self.ledger.bytes().saturating_sub(durable);
         let hurried = self.hurry.load(Ordering::Acquire);
         (1..=MOST_BYTES).contains(&fresh) && !hurried && !self.pins_too_much()
     }
