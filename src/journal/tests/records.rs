@@ -1,5 +1,6 @@
 use serde_json::Value;
 
+use super::super::record::REDO;
 use super::*;
 
 fn event(json: &str) -> Result<Record, EventFlaw> {
@@ -145,7 +146,8 @@ fn without_each_field(document: &Value, whole: &mut dyn FnMut(Value)) {
 #[test]
 fn a_document_that_lost_any_of_its_fields_is_damage() {
     let mut tried = 0;
-    for seed in fuzz_seeds() {
+    let documents = |seed: &Vec<u8>| seed.first() != Some(&REDO);
+    for seed in fuzz_seeds().into_iter().filter(documents) {
         let document = serde_json::from_slice(&seed[1..]).unwrap();
         without_each_field(&document, &mut |fewer| {
             let payload = [&seed[..1], fewer.to_string().as_bytes()].concat();
