@@ -124,11 +124,10 @@ impl Queue {
         {
             return Some(job);
         }
-        if let Some(log) = self.alone.pop_front() {
-            self.run(log.id());
-            return Some(Job::Alone(log));
+        match self.alone.pop_front() {
+            Some(log) => Some(self.by_itself(log)),
+            None => self.next_of_due(),
         }
-        self.next_of_due()
     }
 
     /// The job that has this log's duty in it, if that was asked for and can be done now: what who
@@ -137,16 +136,14 @@ impl Queue {
         if self.claims.get(&id) != Some(&Claim::Queued) {
             return None;
         }
-        if let Some(at) = self.alone.iter().position(|log| log.id() == id) {
-            let log = self.alone.remove(at)?;
-            self.run(id);
-            return Some(Job::Alone(log));
+        let large = self.alone.iter().position(|log| log.id() == id);
+        if let Some(log) = large.and_then(|at| self.alone.remove(at)) {
+            return Some(self.by_itself(log));
         }
         if self.journal.is_none() {
             let at = self.due.iter().position(|log| log.id() == id)?;
             let log = self.due.remove(at)?;
-            self.run(id);
-            return Some(Job::Alone(log));
+            return Some(self.by_itself(log));
         }
         self.next_of_due()
     }
@@ -156,8 +153,7 @@ impl Queue {
     fn next_of_due(&mut self) -> Option<Job> {
         let Some(journal) = self.journal.clone() else {
             let log = self.due.pop_front()?;
-            self.run(log.id());
-            return Some(Job::Alone(log));
+            return Some(self.by_itself(log));
         };
         let id = journal.log().id();
         match self.claims.get(&id) {
@@ -166,8 +162,7 @@ impl Queue {
             None if self.due.is_empty() => return None,
             None if self.due.len() == 1 && self.running == 0 => {
                 let log = self.due.pop_front()?;
-                self.run(log.id());
-                return Some(Job::Alone(log));
+                return Some(self.by_itself(log));
             }
             None => {}
         }
@@ -177,6 +172,11 @@ impl Queue {
             self.run(log.id());
         }
         Some(Job::Together(journal, riders))
+    }
+
+    fn by_itself(&mut self, log: Arc<dyn DirtyLog>) -> Job {
+        self.run(log.id());
+        Job::Alone(log)
     }
 
     fn run(&mut self, id: u64) {

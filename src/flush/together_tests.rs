@@ -136,6 +136,14 @@ fn inline(journal: &Arc<Journal>) -> Crew {
     crew
 }
 
+/// All of these become due, and then the crew takes its turn.
+fn serve(crew: &Crew, logs: &[Arc<Rider>]) {
+    for log in logs {
+        crew.request(log.clone());
+    }
+    crew.turn();
+}
+
 /// Three logs are due: the journal is synced once, with what all of them offered on one page, and
 /// none of them by itself.
 #[test]
@@ -143,10 +151,7 @@ fn logs_that_are_due_together_share_one_sync_of_the_journal() {
     let journal = Arc::new(Journal::new());
     let crew = inline(&journal);
     let logs = [Rider::new(1), Rider::new(2), Rider::new(3)];
-    for log in &logs {
-        crew.request(log.clone());
-    }
-    crew.turn();
+    serve(&crew, &logs);
     assert_eq!(count(&journal.log.alone), 1);
     assert_eq!(*journal.pages.lock().unwrap(), [3]);
     for log in &logs {
@@ -221,10 +226,7 @@ fn without_room_in_the_journal_each_log_goes_alone() {
     journal.room.store(false, Ordering::SeqCst);
     let crew = inline(&journal);
     let logs = [Rider::new(1), Rider::new(2)];
-    for log in &logs {
-        crew.request(log.clone());
-    }
-    crew.turn();
+    serve(&crew, &logs);
     for log in &logs {
         assert_eq!(
             (count(&log.kept), count(&log.held), count(&log.alone)),
@@ -240,10 +242,7 @@ fn riders_of_a_failed_journal_are_told() {
     journal.failed.store(true, Ordering::SeqCst);
     let crew = inline(&journal);
     let logs = [Rider::new(1), Rider::new(2)];
-    for log in &logs {
-        crew.request(log.clone());
-    }
-    crew.turn();
+    serve(&crew, &logs);
     for log in &logs {
         assert_eq!((count(&log.kept), count(&log.lost)), (0, 1));
     }

@@ -24,9 +24,9 @@ pub(super) struct RedoHead {
     pub(super) reserved: U32,
 }
 
-/// Consecutive frames of one segment, and its identity sector while that is not safe in the file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Redo {
+/// Which frames of a segment these are, and where they belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
     pub(crate) log: u64,
     /// The segment's number, and the nonce of the life of it that is meant.
     pub(crate) number: u32,
@@ -38,19 +38,14 @@ pub(crate) struct Redo {
     pub(crate) next: u64,
     /// Where in the file the frames belong.
     pub(crate) place: u64,
-    pub(crate) identity: Option<Box<[u8; SECTOR]>>,
-    pub(crate) frames: Vec<u8>,
 }
 
-/// Where a stretch of frames belongs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch {
-    pub(crate) log: u64,
-    pub(crate) number: u32,
-    pub(crate) nonce: u64,
-    pub(crate) first: u64,
-    pub(crate) next: u64,
-    pub(crate) place: u64,
+/// Consecutive frames of one segment, and its identity sector while that is not safe in the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Redo {
+    pub(crate) of: Stretch,
+    pub(crate) identity: Option<Box<[u8; SECTOR]>>,
+    pub(crate) frames: Vec<u8>,
 }
 
 impl Stretch {
@@ -106,12 +101,14 @@ impl Redo {
                 .split_at_checked(head.frames.get() as usize)
                 .ok_or_else(|| short(head.frames.get() as usize))?;
             stretches.push(Redo {
-                log: head.log.get(),
-                number: head.number.get(),
-                nonce: head.nonce.get(),
-                first: head.first.get(),
-                next: head.next.get(),
-                place: head.place.get(),
+                of: Stretch {
+                    log: head.log.get(),
+                    number: head.number.get(),
+                    nonce: head.nonce.get(),
+                    first: head.first.get(),
+                    next: head.next.get(),
+                    place: head.place.get(),
+                },
                 identity: identity.first_chunk().copied().map(Box::new),
                 frames: frames.to_vec(),
             });
@@ -123,15 +120,7 @@ impl Redo {
     /// The page that reads as this.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn encode(&self, page: &mut Vec<u8>) -> Result<(), Flaw> {
-        let stretch = Stretch {
-            log: self.log,
-            number: self.number,
-            nonce: self.nonce,
-            first: self.first,
-            next: self.next,
-            place: self.place,
-        };
-        stretch.encode(self.identity.as_deref(), &self.frames, page)
+        self.of.encode(self.identity.as_deref(), &self.frames, page)
     }
 }
 

@@ -6,7 +6,7 @@ use super::fold::Fold;
 use super::record::Record;
 use super::replay::Replay;
 use super::snapshot::Snapshot;
-use crate::format::{Redo, SECTOR};
+use crate::format::{Redo, SECTOR, Stretch};
 
 /// Bytes as the payload of a journal record: whatever they are, nothing panics, what can be read
 /// writes to a payload that reads as the same, and the fold it leads to survives a snapshot.
@@ -112,12 +112,14 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
     let mut seeds: Vec<_> = events.iter().map(Event::encode).collect();
     seeds.extend(Snapshot::of(&fold, 10));
     let redo = Redo {
-        log: 1,
-        number: 3,
-        nonce: u64::MAX,
-        first: 512,
-        next: 514,
-        place: 5_184,
+        of: Stretch {
+            log: 1,
+            number: 3,
+            nonce: u64::MAX,
+            first: 512,
+            next: 514,
+            place: 5_184,
+        },
         identity: Some(Box::new([7; SECTOR])),
         frames: vec![9; 48],
     };

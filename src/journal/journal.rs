@@ -8,7 +8,7 @@ use super::event::{Event, Owner};
 use super::fold::Fold;
 use super::read::{Read, read};
 use super::redo::Pending;
-use super::rounds::{Shared, writables};
+use super::rounds::{Shared, stamp, writables};
 use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::options::Durability;
@@ -175,19 +175,14 @@ impl Journal {
                 tracing::error!(%flaw, ?event, "the journal states what cannot be");
             }
         }
-        self.0.count(&payloads);
-        book.since += payloads.iter().map(|it| it.len() as u64).sum::<u64>();
+        book.since += self.0.count(&payloads);
         Ok(end)
     }
 
     /// Appends payloads as one batch; the offset of the first.
     fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
         let mut records = writables(payloads)?;
-        let written = self.log().write(&mut records, |records, now| {
-            for record in records {
-                record.timestamp = now;
-            }
-        });
+        let written = self.log().write(&mut records, stamp);
         written.map(|offsets| offsets.start).map_err(|error| {
             if let Error::InDoubt { cause, .. } = &error {
                 // What is acknowledged from here on could be undone by a fact that turns up.

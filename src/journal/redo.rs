@@ -31,15 +31,16 @@ impl Met {
     pub(super) fn pending(self, fold: &Fold) -> Pending {
         let mut pending = Pending::new();
         for (offset, redo) in self.0 {
-            let Some(log) = fold.log(redo.log) else {
+            let Some(log) = fold.log(redo.of.log) else {
                 continue;
             };
             // A stretch without a frame, behind the end, brings a header that others stand on.
             let settled = log.end.as_ref().and_then(|end| end.end.as_ref());
-            if settled.is_some_and(|end| end.next >= redo.next && end.segment >= redo.number) {
+            if settled.is_some_and(|end| end.next >= redo.of.next && end.segment >= redo.of.number)
+            {
                 continue;
             }
-            let of_log = pending.entry(redo.log).or_insert_with(|| PendingRedo {
+            let of_log = pending.entry(redo.of.log).or_insert_with(|| PendingRedo {
                 from: offset,
                 stretches: Vec::new(),
             });

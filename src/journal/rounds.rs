@@ -51,6 +51,13 @@ pub(super) fn writables(payloads: &[Vec<u8>]) -> Result<Vec<Writable<'_>>> {
     payloads.iter().map(writable).collect()
 }
 
+/// Gives records of the journal their time.
+pub(super) fn stamp(records: &mut [Writable<'_>], now: i64) {
+    for record in records {
+        record.timestamp = now;
+    }
+}
+
 impl Shared {
     pub(super) fn new(log: Arc<Log>, book: Mutex<Book>, pins: Arc<Pins>) -> Arc<Shared> {
         Arc::new(Shared {
@@ -67,11 +74,7 @@ impl Shared {
             return Ok(None);
         }
         let mut records = writables(payloads)?;
-        let written = self.log.try_write(&mut records, |records, now| {
-            for record in records {
-                record.timestamp = now;
-            }
-        });
+        let written = self.log.try_write(&mut records, stamp);
         let first = written?.map(|offsets| offsets.start);
         if first.is_some() {
             self.count(payloads);
@@ -79,10 +82,11 @@ impl Shared {
         Ok(first)
     }
 
-    /// So much was written.
-    pub(super) fn count(&self, payloads: &[Vec<u8>]) {
-        self.pins
-            .count(payloads.iter().map(|it| it.len() as u64).sum());
+    /// Counts what was written: how many bytes that is.
+    pub(super) fn count(&self, payloads: &[Vec<u8>]) -> u64 {
+        let bytes = payloads.iter().map(|it| it.len() as u64).sum();
+        self.pins.count(bytes);
+        bytes
     }
 
     /// Writes a snapshot if enough has been written since the last one. Its parts ride with this

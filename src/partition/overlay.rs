@@ -23,14 +23,14 @@ pub(super) fn lay<'a>(
 ) -> io::Result<(Arc<dyn File>, Page)> {
     let header = redo
         .clone()
-        .filter_map(|it| Some((it.nonce, it.identity.as_ref()?)));
+        .filter_map(|it| Some((it.of.nonce, it.identity.as_ref()?)));
     let (nonce, header) = match (&page, header.last()) {
         (Page::Assigned(header), _) => (header.identity.nonce, None),
         (_, Some((nonce, sector))) => (nonce, Some(sector)),
         (_, None) => return Ok((Arc::clone(file), page)),
     };
-    let frames = redo.filter(|it| it.nonce == nonce && !it.frames.is_empty());
-    let frames = frames.map(|it| (it.place, it.frames.clone()));
+    let frames = redo.filter(|it| it.of.nonce == nonce && !it.frames.is_empty());
+    let frames = frames.map(|it| (it.of.place, it.frames.clone()));
     let header = header.map(|sector| (0, sector.to_vec()));
     let patches: Vec<_> = header.into_iter().chain(frames).collect();
     if patches.is_empty() {

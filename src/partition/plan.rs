@@ -52,7 +52,7 @@ pub(crate) struct Promises {
 impl Promises {
     /// Records below this offset were durable, in the log's own files or in the journal.
     pub(super) fn floor(&self) -> u64 {
-        let redo = self.redo.iter().map(|redo| redo.next);
+        let redo = self.redo.iter().map(|redo| redo.of.next);
         redo.max().unwrap_or(0).max(self.floor)
     }
 
@@ -63,7 +63,9 @@ impl Promises {
 
     /// The redo of one segment.
     pub(super) fn redo_of(&self, number: u32) -> impl Iterator<Item = &Redo> + Clone {
-        self.redo.iter().filter(move |redo| redo.number == number)
+        self.redo
+            .iter()
+            .filter(move |redo| redo.of.number == number)
     }
 }
 

@@ -413,17 +413,17 @@ impl Planner<'_> {
 
     /// What the journal holds must have found its place, but for segments that were let go of.
     fn check_redo(&mut self, plan: &Plan, redo: &Redo) -> Result<()> {
-        if redo.number < plan.first {
+        if redo.of.number < plan.first {
             return Ok(());
         }
-        if redo.number > plan.number() {
-            return Err(gone(self.site, redo.number));
+        if redo.of.number > plan.number() {
+            return Err(gone(self.site, redo.of.number));
         }
         let nonce = self
-            .header(redo.number)?
+            .header(redo.of.number)?
             .map(|header| header.identity.nonce);
-        if nonce != Some(redo.nonce) {
-            let path = self.site.segment(redo.number);
+        if nonce != Some(redo.of.nonce) {
+            let path = self.site.segment(redo.of.number);
             let reason = "it is not the file that the journal holds records for";
             return Err(self.site.mismatch(&path, reason));
         }

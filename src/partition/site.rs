@@ -55,7 +55,7 @@ impl Site {
         let path = self.segment(number);
         let file = self.storage.open(&path, Access::Read);
         let file = file.map_err(|error| Error::opening("open", &path, error))?;
-        let redo = redo.iter().filter(|redo| redo.number == number);
+        let redo = redo.iter().filter(|redo| redo.of.number == number);
         let laid = read_page(file.as_ref()).and_then(|page| lay(&file, page, redo));
         let (file, page) = laid.map_err(|error| Error::io("read", &path, error))?;
         match page {

@@ -26,8 +26,9 @@ impl Topic {
     ///
     /// # Errors
     ///
-    /// [`Error::InDoubt`] if it was written and the sync failed; with any other error nothing was
-    /// written. [`Error::NeedsFlush`] if the topic is synced by hand only
+    /// [`Error::InDoubt`] if it was written and the sync failed, or if it may have been written
+    /// since only the write of its last word failed: it may be there after a reopen. With any other
+    /// error nothing was written that could ever be read. [`Error::NeedsFlush`] if the topic is synced by hand only
     /// ([`Durability::Manual`]).
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
         let record = record.into();

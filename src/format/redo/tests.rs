@@ -9,12 +9,14 @@ fn stretch() -> impl Strategy<Value = Redo> {
     let identity = proptest::option::of(any::<u8>().prop_map(|byte| Box::new([byte; SECTOR])));
     (numbers, 0..1000_u64, place, frames, identity).prop_map(
         |((log, number, nonce, first), more, place, frames, identity)| Redo {
-            log,
-            number,
-            nonce,
-            first,
-            next: first.saturating_add(more),
-            place,
+            of: Stretch {
+                log,
+                number,
+                nonce,
+                first,
+                next: first.saturating_add(more),
+                place,
+            },
             identity,
             frames,
         },
@@ -57,12 +59,14 @@ proptest! {
 #[test]
 fn reserved_bytes_that_are_set_are_unsupported() {
     let one = Redo {
-        log: 1,
-        number: 0,
-        nonce: 2,
-        first: 0,
-        next: 1,
-        place: 4096,
+        of: Stretch {
+            log: 1,
+            number: 0,
+            nonce: 2,
+            first: 0,
+            next: 1,
+            place: 4096,
+        },
         identity: None,
         frames: vec![1; 8],
     };
