@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 mod part;
+mod span;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,7 +37,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// match topic.append(Record::new("M 4.6 Volcano, Hawaii")) {
 ///     Ok(at) => println!("{at} is on disk"),
 ///     Err(Error::StorageFull { .. }) => println!("nothing was written: free space, call again"),
-///     Err(Error::InDoubt { offsets, .. }) => println!("{offsets:?}: reopen, then look"),
+///     Err(Error::InDoubt { spans, .. }) => println!("{spans:?}: reopen, then look"),
 ///     Err(error) => return Err(error.into()),
 /// }
 /// # store.close()?;
@@ -137,13 +138,6 @@ pub enum Error {
         partitions: u32,
     },
 
-    /// The keys, or the explicit partitions, of a batch lead to more than one partition.
-    #[error("the batch spreads over partitions of topic {topic:?}, which is not supported yet")]
-    BatchSpread {
-        /// The topic.
-        topic: String,
-    },
-
     /// A record, or a part of one, is over its limit. Nothing was written.
     #[error("{what} of {size} is over the limit of {limit}")]
     TooLarge {
@@ -181,14 +175,11 @@ pub enum Error {
     /// the one word that makes them count did: after the store has been opened again they may be
     /// there, all of them, or not. After a failed write the partition takes further appends; once
     /// one of them is acknowledged, or the store was closed without an error, they are not there.
-    #[error("{topic}/{partition}@{}..{} is in doubt: {cause}", offsets.start, offsets.end)]
+    /// A batch over several partitions is there in all of them, or in none.
+    #[error("{} in doubt: {cause}", Spans(spans))]
     InDoubt {
-        /// The topic.
-        topic: String,
-        /// The partition.
-        partition: u32,
-        /// The offsets the records have, if they are there.
-        offsets: Range<u64>,
+        /// The offsets the records have, if they are there: in one partition, or in several.
+        spans: Vec<Span>,
         /// The sync, or the write, that failed.
         cause: Arc<Error>,
     },
@@ -384,6 +375,7 @@ pub enum Error {
 /// What does not fit in a damaged frame or header: expected and found, as fields.
 pub use crate::format::{Field, Flaw};
 pub use part::Part;
+pub use span::Span;
 
 struct Owner(Option<u32>);
 
@@ -393,6 +385,18 @@ impl fmt::Display for Owner {
             Some(pid) => write!(f, "process {pid}"),
             None => f.write_str("another process"),
         }
+    }
+}
+
+struct Spans<'a>(&'a [Span]);
+
+impl fmt::Display for Spans<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, span) in self.0.iter().enumerate() {
+            let comma = if index == 0 { "" } else { ", " };
+            write!(f, "{comma}{span}")?;
+        }
+        f.write_str(if self.0.len() == 1 { " is" } else { " are" })
     }
 }
 

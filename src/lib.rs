@@ -85,7 +85,7 @@ pub use store::{Cursor, Follow, OwnedRecord, Records, Start, Stopper, StoredReco
 pub use store::{Lag, Subscription, SubscriptionBuilder};
 
 // What can go wrong, and looking after it.
-pub use error::{Error, Field, Flaw, Part, Result};
+pub use error::{Error, Field, Flaw, Part, Result, Span};
 pub use store::{LogReport, VerifyReport, verify};
 
 /// Keeps the code on the front page compiling.

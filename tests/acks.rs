@@ -256,7 +256,7 @@ fn an_ack_is_in_doubt_after_a_failed_sync_and_for_good() {
         sim.fail(Fault::new(Call::Sync, When::Nth(0), 5).on("topics"));
         topic.flush().unwrap_err();
         let in_doubt = |waited: tidelog::Result<_>| match waited {
-            Err(Error::InDoubt { offsets, .. }) => assert_eq!(offsets, 2..4),
+            Err(Error::InDoubt { spans, .. }) => assert_eq!(spans[0].offsets, 2..4),
             other => panic!("{other:?}"),
         };
         in_doubt(ack.wait());

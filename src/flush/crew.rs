@@ -61,10 +61,15 @@ impl Shared {
                 }
             }
         }
+        self.wake();
+    }
+
+    /// Wakes whoever can go on, now that a claim was given back.
+    fn wake(&self) {
         let queue = self.queue();
-        let (ready, stopping) = (queue.is_ready(), queue.stopping);
+        let (ready, awaited) = (queue.is_ready(), queue.stopping || queue.is_wanted());
         drop(queue);
-        if stopping {
+        if awaited {
             self.work.notify_all();
         } else if ready {
             self.work.notify_one();
@@ -234,6 +239,23 @@ impl Crew {
         self.turn();
     }
 
+    /// Claims logs for the caller, in the order of their ids, and waits for whoever is at one of
+    /// them: from this call on nobody else takes them up. They must be told apart by their ids.
+    pub(crate) fn claim(&self, mut logs: Vec<Arc<dyn DirtyLog>>) -> Claims<'_> {
+        logs.sort_by_key(|log| log.id());
+        let mut queue = self.shared.queue();
+        logs.iter().for_each(|log| queue.want(log.id()));
+        for log in &logs {
+            while !queue.take(log.id()) {
+                let waited = self.shared.work.wait(queue);
+                queue = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        drop(queue);
+        let logs = logs.into_iter().map(|log| (log, Next::Rest)).collect();
+        Claims { crew: self, logs }
+    }
+
     /// Waits until nobody who assists is in the middle of a duty.
     fn wait_for_assistants(&self) {
         let mut queue = self.shared.queue();
@@ -241,6 +263,47 @@ impl Crew {
             let waited = self.shared.work.wait(queue);
             queue = waited.unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+/// Logs that a caller has claimed: nobody runs a duty of theirs until this is dropped.
+pub(crate) struct Claims<'a> {
+    crew: &'a Crew,
+    logs: Vec<(Arc<dyn DirtyLog>, Next)>,
+}
+
+impl Claims<'_> {
+    /// Tells the logs that what they offered is durable in the journal.
+    pub(crate) fn kept(&mut self) {
+        self.logs
+            .iter_mut()
+            .for_each(|(log, next)| *next = log.kept());
+    }
+
+    /// Tells them that it failed to become so there, of this.
+    pub(crate) fn lost(&mut self, cause: &Arc<Error>) {
+        self.logs
+            .iter_mut()
+            .for_each(|(log, next)| *next = log.lost(cause));
+    }
+}
+
+impl Drop for Claims<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (log, _) in &self.logs {
+                log.abandon(
+                    "caller",
+                    "it panicked while it had claimed the log".to_owned(),
+                );
+            }
+        }
+        let mut queue = self.crew.shared.queue();
+        for (log, next) in self.logs.drain(..) {
+            queue.done(log, next);
+        }
+        drop(queue);
+        self.crew.shared.wake();
     }
 }
 

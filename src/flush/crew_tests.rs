@@ -245,3 +245,95 @@ fn a_stopped_crew_keeps_no_log_and_lets_others_assist() {
         assert_eq!(log.runs(), 1);
     }
 }
+
+/// A caller claims a log while a round of it runs, and the log is asked for again meanwhile. The
+/// claim comes when the round has ended, and the round that was asked for when the claim is given
+/// back: nobody takes up a log that somebody waits to claim.
+#[test]
+fn a_log_that_is_wanted_is_left_to_who_claims_it() {
+    let (entered, in_round) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let released = StdMutex::new(released);
+    let log = Scripted::new(7, move |run| {
+        if run == 0 {
+            entered.send(()).unwrap();
+            released.lock().unwrap().recv().unwrap();
+        }
+        Next::Rest
+    });
+    let crew = Crew::start("test", 2, |log| log.round()).unwrap();
+    crew.request(log.clone());
+    in_round.recv().unwrap();
+    std::thread::scope(|scope| {
+        let claiming = scope.spawn(|| {
+            let claims = crew.claim(vec![log.clone()]);
+            (log.runs(), claims)
+        });
+        until("the claim is wanted", || crew.shared.queue().is_wanted());
+        crew.request(log.clone());
+        assert!(!claiming.is_finished());
+        release.send(()).unwrap();
+        let (runs, claims) = claiming.join().unwrap();
+        assert_eq!(runs, 1);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(log.runs(), 1, "nobody is at a log that is claimed");
+        drop(claims);
+    });
+    until("the round that was asked for", || log.runs() == 2);
+    crew.stop();
+}
+
+/// Callers claim the same logs, named in different orders, while rounds of them are asked for:
+/// nobody waits in a circle, and what one does with a claim no other sees half done.
+#[test]
+fn callers_that_claim_the_same_logs_do_not_wait_in_a_circle() {
+    const TIMES: usize = 300;
+    let logs: Vec<_> = (1..5).map(|id| Scripted::new(id, |_| Next::Rest)).collect();
+    let crew = Crew::start("test", 2, |log| log.round()).unwrap();
+    let counts: Vec<_> = logs.iter().map(|_| AtomicUsize::new(0)).collect();
+    std::thread::scope(|scope| {
+        for caller in 0..3 {
+            let (crew, logs, counts) = (&crew, &logs, &counts);
+            scope.spawn(move || {
+                for time in 0..TIMES {
+                    let mine: Vec<_> = (0..3).map(|n| (caller + time + 2 * n) % 4).collect();
+                    let mine: std::collections::BTreeSet<_> = mine.into_iter().collect();
+                    let named = mine.iter().rev().map(|at| logs[*at].clone() as _).collect();
+                    let claims = crew.claim(named);
+                    for at in &mine {
+                        let before = counts[*at].load(Ordering::Relaxed);
+                        std::thread::yield_now();
+                        counts[*at].store(before + 1, Ordering::Relaxed);
+                    }
+                    drop(claims);
+                    crew.request(logs[time % 4].clone());
+                }
+            });
+        }
+    });
+    let all: usize = counts.iter().map(|it| it.load(Ordering::Relaxed)).sum();
+    let each = |caller: usize, time: usize| {
+        let mine = (0..3).map(|n| (caller + time + 2 * n) % 4);
+        mine.collect::<std::collections::BTreeSet<_>>().len()
+    };
+    let expected: usize = (0..3)
+        .flat_map(|caller| (0..TIMES).map(move |time| each(caller, time)))
+        .sum();
+    assert_eq!(all, expected, "no count was lost");
+    crew.stop();
+}
+
+/// A caller panics while it has claimed a log: the log is abandoned, and claimed by nobody.
+#[test]
+fn a_claim_of_a_caller_that_panics_abandons_the_log() {
+    let log = Scripted::new(1, |_| Next::Rest);
+    let crew = Crew::start("test", 1, |log| log.round()).unwrap();
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _claims = crew.claim(vec![log.clone()]);
+        panic!("in the middle of it");
+    }));
+    panicked.unwrap_err();
+    assert!(log.abandoned.lock().unwrap().is_some());
+    assert!(!crew.shared.queue().is_claimed(1));
+    crew.stop();
+}

@@ -26,6 +26,12 @@
 //! at the same time; so is a lone one when nobody is at anything, which is the cheapest round there
 //! is. The journal is claimed like a log, so its rounds, too, are strictly one after another.
 //!
+//! # Claims of others
+//!
+//! Who must keep a log's rounds away for a while, as a transaction does, [claims](Crew::claim) it.
+//! Claims of several logs are taken in the order of their ids, so callers never wait for one
+//! another in a circle, and a log that somebody waits to claim is taken up by nobody else.
+//!
 //! This floor does not know what a log is: [`DirtyLog`] and [`RedoSink`] are all it sees.
 
 mod crew;
@@ -33,7 +39,7 @@ mod pins;
 mod queue;
 mod together;
 
-pub(crate) use crew::Crew;
+pub(crate) use crew::{Claims, Crew};
 pub(crate) use pins::Pins;
 
 use std::sync::Arc;

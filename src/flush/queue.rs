@@ -23,6 +23,8 @@ pub(super) struct Queue {
     /// Logs that are due and have too much to ride.
     alone: VecDeque<Arc<dyn DirtyLog>>,
     claims: BTreeMap<u64, Claim>,
+    /// Logs that so many callers wait to claim: nobody else takes them up meanwhile.
+    wanted: BTreeMap<u64, usize>,
     /// How many of the claims are running.
     running: usize,
     later: BTreeMap<u64, (Instant, Arc<dyn DirtyLog>)>,
@@ -86,13 +88,45 @@ impl Queue {
     }
 
     fn enqueue(&mut self, log: Arc<dyn DirtyLog>) {
-        if self.is_journal(log.id()) {
-            // Its claim says it.
+        if self.is_journal(log.id()) || self.wanted.contains_key(&log.id()) {
+            // Its claim says it; who wants it sees to it.
         } else if self.journal.is_some() && !log.rides() {
             self.alone.push_back(log);
         } else {
             self.due.push_back(log);
         }
+    }
+
+    /// From now on the log is left to who calls [`Queue::take`] next.
+    pub(super) fn want(&mut self, id: u64) {
+        *self.wanted.entry(id).or_default() += 1;
+        for list in [&mut self.due, &mut self.alone] {
+            list.retain(|log| log.id() != id);
+        }
+    }
+
+    /// Whether anybody waits to claim a log.
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Claims a log that was wanted; false if somebody is still at it. What it was asked for is
+    /// done when the claim is given back.
+    pub(super) fn take(&mut self, id: u64) -> bool {
+        let claim = match self.claims.get(&id) {
+            Some(Claim::Running | Claim::RunningAndDue) => return false,
+            Some(Claim::Queued) => Claim::RunningAndDue,
+            None => Claim::Running,
+        };
+        self.run(id);
+        self.claims.insert(id, claim);
+        if let Some(count) = self.wanted.get_mut(&id) {
+            *count -= 1;
+            if *count == 0 {
+                self.wanted.remove(&id);
+            }
+        }
+        true
     }
 
     /// Whether anybody has asked for the log, or is at it.
@@ -192,7 +226,9 @@ impl Queue {
         match next {
             Next::Alone => {
                 self.claims.insert(id, Claim::Queued);
-                self.alone.push_back(log);
+                if !self.wanted.contains_key(&id) {
+                    self.alone.push_back(log);
+                }
             }
             _ if asked => {
                 self.claims.insert(id, Claim::Queued);

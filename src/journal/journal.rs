@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::event::{Event, Owner};
 use super::fold::Fold;
 use super::read::{Read, read};
+use super::record::transaction;
 use super::redo::Pending;
 use super::rounds::{Shared, stamp, writables};
 use crate::error::{Error, Result};
 use crate::format::TopicName;
-use crate::options::Durability;
+use crate::options::{Durability, MAX_RECORD_BYTES};
 use crate::partition::{Limits, Log, Promises, RecordedEnd, Setting, Site};
 use crate::sys::Storage;
 
@@ -27,14 +28,14 @@ const LIMITS: Limits = Limits {
 };
 
 /// What the journal may hold beyond its recorded end: no recorded end knows of it, so its own
-/// slots and this are all that bounds the walk.
+/// slots and this are all that bounds the walk: a transaction may be as long as a batch.
 const PROMISES: Promises = Promises {
     end: None,
     clean: false,
     floor: 0,
     start: None,
     exists: false,
-    reach: 16 << 20,
+    reach: 2 * MAX_RECORD_BYTES,
     redo: Vec::new(),
 };
 
@@ -54,6 +55,15 @@ pub(super) struct Book {
     pub(super) written: u64,
     /// A snapshot of which parts are still to be written.
     pub(super) unfinished: Option<Unfinished>,
+}
+
+impl Book {
+    /// A fact was written.
+    fn state(&mut self, offset: u64, event: &Event) {
+        if let Err(flaw) = self.fold.apply(offset, event) {
+            tracing::error!(%flaw, ?event, "the journal states what cannot be");
+        }
+    }
 }
 
 /// A snapshot on its way.
@@ -156,6 +166,11 @@ impl Journal {
             return Ok(());
         }
         let end = self.write(events)?;
+        self.wait(end)
+    }
+
+    /// Waits until everything below an offset is durable.
+    pub(crate) fn wait(&self, end: u64) -> Result<()> {
         let last = end.saturating_sub(1);
         self.log().wait_durable(last..end).map_err(failed)
     }
@@ -168,28 +183,50 @@ impl Journal {
     fn write(&self, events: &[Event]) -> Result<u64> {
         let payloads: Vec<Vec<u8>> = events.iter().map(Event::encode).collect();
         let mut book = self.book();
-        let first = self.append(&payloads)?;
+        let first = self.append(&payloads).map_err(failed)?;
         let end = first + payloads.len() as u64;
         for (offset, event) in (first..end).zip(events) {
-            if let Err(flaw) = book.fold.apply(offset, event) {
-                tracing::error!(%flaw, ?event, "the journal states what cannot be");
-            }
+            book.state(offset, event);
         }
         book.since += self.0.count(&payloads);
         Ok(end)
+    }
+
+    /// States facts in one record with a page of redo, which `redo` writes: once everything below
+    /// the offset returned is [durable](Journal::wait), all of it is, and after a crash all of it or
+    /// nothing. `keep` is told where the record lies before anything there could be let go of.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InDoubt`] if it may have been written all the same.
+    pub(crate) fn transact(
+        &self,
+        events: &[Event],
+        redo: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+        keep: impl FnOnce(u64),
+    ) -> Result<u64> {
+        let mut payload = transaction(events);
+        redo(&mut payload)?;
+        let payloads = [payload];
+        let mut book = self.book();
+        let offset = self.append(&payloads)?;
+        self.0.count(&payloads);
+        keep(offset);
+        events.iter().for_each(|event| book.state(offset, event));
+        Ok(offset + 1)
     }
 
     /// Appends payloads as one batch; the offset of the first.
     fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
         let mut records = writables(payloads)?;
         let written = self.log().write(&mut records, stamp);
-        written.map(|offsets| offsets.start).map_err(|error| {
-            if let Error::InDoubt { cause, .. } = &error {
+        let written = written.inspect_err(|error| {
+            if let Error::InDoubt { cause, .. } = error {
                 // What is acknowledged from here on could be undone by a fact that turns up.
                 self.log().poison(Error::clone(cause));
             }
-            failed(error)
-        })
+        });
+        Ok(written?.start)
     }
 
     /// Bytes that the journal holds on disk may not grow without bound: for tests.
@@ -215,7 +252,7 @@ impl Journal {
 }
 
 /// A failed journal is a failed store.
-fn failed(error: Error) -> Error {
+pub(crate) fn failed(error: Error) -> Error {
     match error {
         Error::Failed { cause, .. } | Error::InDoubt { cause, .. } => Error::StoreFailed { cause },
         other => other,

@@ -1,7 +1,7 @@
 //! The journal's values: what its records say, and the state of the store that follows from them.
 //!
-//! The journal is a log like any other, and the payloads of its records are events, parts of
-//! snapshots and, later, redo and transactions. Nothing in this folder touches a file, but for the
+//! The journal is a log like any other, and the payloads of its records are events, redo,
+//! transactions (events and redo in one) and parts of snapshots. Nothing in this folder touches a file, but for the
 //! log underneath: a payload comes in, a value goes out, and the other way round.
 //!
 //! An [`Event`] states a fact absolutely, so that stating it again changes nothing. A [`Fold`] is
@@ -42,6 +42,6 @@ pub(crate) use event::{
 pub(crate) use fold::Fold;
 #[cfg(any(test, fuzzing))]
 pub(crate) use fuzz::fuzz_event;
-pub(crate) use journal::{Journal, Opened, peek, site};
+pub(crate) use journal::{Journal, Opened, failed, peek, site};
 pub(crate) use read::Read;
 pub(crate) use redo::Pending;

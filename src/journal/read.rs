@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::fold::Fold;
-use super::record::{EventFlaw, REDO};
+use super::record::{EventFlaw, REDO, TRANSACTION};
 use super::redo::Pending;
 use super::replay::Replay;
 use crate::error::{Error, Flaw, Result};
@@ -80,8 +80,8 @@ impl Visitor for Reader<'_> {
         let read = self.replay.record(offset, payload);
         read.map_err(|flaw| self.unknown(segment, flaw))?;
         self.written += payload.len() as u64;
-        // Redo is no fact: a snapshot has nothing to say of it.
-        if payload.first() != Some(&REDO) {
+        // Redo is no fact, and most of a transaction is none: a snapshot has nothing to say of it.
+        if !matches!(payload.first(), Some(&(REDO | TRANSACTION))) {
             self.since += payload.len() as u64;
         }
         if self.replay.needed_from() > self.needed_from {

@@ -20,13 +20,14 @@ use super::snapshot::Part;
 use crate::error::Flaw;
 use crate::format::Redo;
 
-// Kinds. Stored, never reuse. 3 is kept for transactions.
+// Kinds. Stored, never reuse.
 pub(super) const EVENT: u8 = 1;
 pub(super) const REDO: u8 = 2;
+pub(super) const TRANSACTION: u8 = 3;
 pub(super) const PART: u8 = 4;
 
 /// The kinds this version reads, as a flaw names them.
-const KINDS: &[&str] = &["1", "2", "4"];
+const KINDS: &[&str] = &["1", "2", "3", "4"];
 
 /// What a journal record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) enum Record {
     Event(Event),
     /// Frames of other logs.
     Redo(Vec<Redo>),
+    /// Facts, and frames of other logs, of which all hold or none.
+    Transaction(Vec<Event>, Vec<Redo>),
     /// A part of a snapshot.
     Part(Part),
 }
@@ -68,6 +71,11 @@ impl Record {
             None => Err(EventFlaw::Empty),
             Some((&EVENT, json)) => read(json).map(Self::Event),
             Some((&REDO, page)) => Redo::decode(page).map(Self::Redo).map_err(redo_flaw),
+            Some((&TRANSACTION, rest)) => {
+                let (events, page) = split(rest)?;
+                let stretches = Redo::decode(page).map_err(redo_flaw)?;
+                Ok(Self::Transaction(read(events)?, stretches))
+            }
             Some((&PART, json)) => read(json).map(Self::Part),
             Some((kind, _)) => Err(EventFlaw::Unknown {
                 found: format!("record kind {kind}"),
@@ -83,16 +91,47 @@ impl Record {
             Self::Event(event) => event.encode(),
             Self::Redo(stretches) => {
                 let mut page = vec![REDO];
-                for stretch in stretches {
-                    stretch
-                        .encode(&mut page)
-                        .expect("what was read can be written");
-                }
+                page_of(stretches, &mut page);
                 page
+            }
+            Self::Transaction(events, stretches) => {
+                let mut payload = transaction(events);
+                page_of(stretches, &mut payload);
+                payload
             }
             Self::Part(part) => part.encode(),
         }
     }
+}
+
+#[cfg(any(test, fuzzing))]
+fn page_of(stretches: &[Redo], page: &mut Vec<u8>) {
+    for stretch in stretches {
+        let written = stretch.encode(page);
+        written.expect("what was read can be written");
+    }
+}
+
+/// A transaction that states these facts; a page of redo goes behind them.
+pub(super) fn transaction(events: &[Event]) -> Vec<u8> {
+    let mut payload = vec![TRANSACTION, 0, 0, 0, 0];
+    write_json(&mut payload, &events);
+    let length = payload.len() - 5;
+    // A transaction has few facts, and a record of the journal is below 1 GiB.
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    payload[1..5].copy_from_slice(&length.to_le_bytes());
+    payload
+}
+
+/// The facts and the page of redo of a transaction.
+fn split(rest: &[u8]) -> Result<(&[u8], &[u8]), EventFlaw> {
+    let (length, rest) = rest.split_first_chunk().ok_or_else(short)?;
+    let length = u32::from_le_bytes(*length) as usize;
+    rest.split_at_checked(length).ok_or_else(short)
+}
+
+fn short() -> EventFlaw {
+    de::Error::custom("a transaction that is cut short")
 }
 
 fn redo_flaw(flaw: Flaw) -> EventFlaw {
@@ -111,8 +150,12 @@ fn redo_flaw(flaw: Flaw) -> EventFlaw {
 /// text nor a `Serialize` of their own that fails, and writing to memory does not fail.
 pub(super) fn encode(kind: u8, value: &impl Serialize) -> Vec<u8> {
     let mut payload = vec![kind];
-    serde_json::to_writer(&mut payload, value).expect("journal values are plain JSON");
+    write_json(&mut payload, value);
     payload
+}
+
+fn write_json(payload: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(payload, value).expect("journal values are plain JSON");
 }
 
 fn read<T: for<'de> Deserialize<'de>>(json: &[u8]) -> Result<T, EventFlaw> {

@@ -54,6 +54,12 @@ impl Replay {
             Ok(Record::Event(event)) => self.keep(offset, Kept::Event(event)),
             Ok(Record::Part(part)) => self.part(offset, &part),
             Ok(Record::Redo(stretches)) => self.redo.extend(offset, stretches),
+            Ok(Record::Transaction(events, stretches)) => {
+                for event in events {
+                    self.keep(offset, Kept::Event(event));
+                }
+                self.redo.extend(offset, stretches);
+            }
             Err(EventFlaw::Malformed { .. } | EventFlaw::Empty) => {
                 self.damage(offset..offset.saturating_add(1));
             }

@@ -109,6 +109,16 @@ impl Active {
     pub(crate) fn place(&self) -> u64 {
         self.records.place()
     }
+
+    /// The bytes that [`Appender::write`] would write for these records.
+    pub(crate) fn frames(
+        &self,
+        records: &[Writable<'_>],
+        durable: u64,
+        epoch: u32,
+    ) -> std::io::Result<Vec<u8>> {
+        self.records.frames(records, durable, epoch)
+    }
 }
 
 impl Appender {
@@ -191,9 +201,7 @@ impl Appender {
         written.map_err(|unwritten| match unwritten {
             Unwritten::Harmless(error) => site.io("write", number, error),
             Unwritten::Doubtful(error) => Error::InDoubt {
-                topic: site.topic(),
-                partition: site.partition,
-                offsets: first..first + records.len() as u64,
+                spans: vec![site.span(first..first + records.len() as u64)],
                 cause: Arc::new(site.io("write", number, error)),
             },
         })?;

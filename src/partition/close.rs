@@ -45,18 +45,6 @@ impl Log {
         self.wake_all();
     }
 
-    /// No appends from now on; what was written before is made durable. If it cannot be, the log has
-    /// failed, which those who wrote it are told.
-    pub(crate) fn finish(self: &Arc<Self>) {
-        let appending = self.lock();
-        self.gate.finish();
-        drop(appending);
-        if let Err(error) = self.flush() {
-            tracing::error!(log = self.site.log, %error, "the last records of a finished log");
-        }
-        self.wake_all();
-    }
-
     /// Removes the segments that lie wholly below `offset`, lowest first and by one caller at a time.
     /// One leaves the list when its removal is durable, and only then does the next one go: so a
     /// failure leaves a chain without a hole, and the next call begins where this one ended. The

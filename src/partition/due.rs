@@ -213,9 +213,7 @@ impl Log {
         self.gate.is_there(&self.site)?;
         match self.gate.failure() {
             Some(cause) => Err(Error::InDoubt {
-                topic: self.site.topic(),
-                partition: self.site.partition,
-                offsets,
+                spans: vec![self.site.span(offsets)],
                 cause,
             }),
             None => Ok(false),

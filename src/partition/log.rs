@@ -195,10 +195,29 @@ impl Log {
             return Ok(None);
         }
         let first = appender.mark.next;
+        let stamp = (self.durable.get(), self.epoch, now);
+        self.write_down(&mut appender, records, room, stamp)?;
+        let next = self.show(appender);
+        Ok(Some(first..next))
+    }
+
+    /// Writes a batch for which there is room.
+    pub(super) fn write_down(
+        &self,
+        appender: &mut Appender,
+        records: &[Writable<'_>],
+        room: Room,
+        stamp: (u64, u32, i64),
+    ) -> Result<()> {
         // A write that fails leaves something behind the recorded end, too.
         self.changed.store(true, Ordering::Release);
-        appender.write(&self.site, records, (self.durable.get(), self.epoch, now))?;
+        appender.write(&self.site, records, stamp)?;
         self.ledger.appended(appender.mark, room.bytes);
+        Ok(())
+    }
+
+    /// Lets the partition go, and shows what was written: everything below the offset returned.
+    pub(super) fn show(self: &Arc<Self>, appender: MutexGuard<'_, Appender>) -> u64 {
         let next = appender.mark.next;
         let half_full = self.is_half_full(&appender);
         drop(appender);
@@ -206,7 +225,7 @@ impl Log {
         if half_full && !self.shelf.has_spare() {
             self.ask_preparer();
         }
-        Ok(Some(first..next))
+        next
     }
 
     /// Wakes everybody who waits for anything, so that they look at the gate.
@@ -230,14 +249,14 @@ impl Log {
     }
 
     /// Whether a batch may be written before more is settled.
-    fn has_room(&self, room: Room) -> bool {
+    pub(super) fn has_room(&self, room: Room) -> bool {
         let unsettled = self.ledger.bytes().saturating_sub(self.settled_bytes.get());
         unsettled == 0 || unsettled + room.bytes <= self.limits.load().unsettled
     }
 
     /// Waits until so much is settled that a batch may be written; in every mode that forces a
     /// sync.
-    fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
+    pub(super) fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
         while !self.has_room(room) {
             let seen = self.settled_bytes.get();
             self.hurry();
@@ -250,7 +269,7 @@ impl Log {
         Ok(())
     }
 
-    fn check_total(&self, appender: &Appender, room: Room) -> Result<()> {
+    pub(super) fn check_total(&self, appender: &Appender, room: Room) -> Result<()> {
         let Some(limit) = self.limits.load().total else {
             return Ok(());
         };
@@ -292,7 +311,7 @@ impl Log {
     }
 
     /// Lets the spare take over, if there is one that has room for the batch.
-    fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
+    pub(super) fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
         let least = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
         let Some(mut spare) = self.shelf.take(least.capacity) else {
             return Ok(false);
@@ -319,7 +338,7 @@ impl Log {
     }
 
     /// Waits until the preparer has made a segment with room for the batch.
-    fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
+    pub(super) fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
         let last = self.lock().last.map(|last| last.capacity);
         let seen = self.shelf.want(self.next_capacity(last, room)?);
         self.setting.preparer.assist(self.as_dirty());

@@ -6,6 +6,7 @@ mod close;
 mod cursor;
 mod due;
 mod gate;
+mod held;
 mod inspect;
 mod ledger;
 mod leftover;
@@ -23,6 +24,7 @@ mod spare;
 mod walked;
 
 pub(crate) use cursor::Cursor;
+pub(crate) use held::{Held, Lacks};
 pub(crate) use inspect::{Inspected, Visitor, inspect, visit};
 pub(crate) use log::{Limits, Log, Setting};
 pub(crate) use mark::{Mark, RecordedEnd};

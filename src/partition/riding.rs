@@ -72,7 +72,8 @@ impl Log {
         self.hurry.swap(false, Ordering::AcqRel) || self.pins_too_much()
     }
 
-    fn pins_too_much(&self) -> bool {
+    /// Whether the journal must keep much for this log's sake.
+    pub(super) fn pins_too_much(&self) -> bool {
         self.setting.pins.age(self.site.log) > MOST_KEPT
     }
 
@@ -90,18 +91,31 @@ impl Log {
         if self.gate.is_lost() || !self.would_ride() || self.due() != Due::Now {
             return false;
         }
-        let mut progress = self.progress();
-        let entry = self.ledger.read();
         let before = page.len();
-        for open in &entry.open {
-            if let Err(error) = self.add_stretch(&progress, &entry, open, page) {
+        match self.add_redo(page) {
+            Ok(entry) => self.offered(entry),
+            Err(error) => {
                 tracing::warn!(log = self.site.log, %error, "no redo");
                 page.truncate(before);
                 return false;
             }
         }
-        progress.offered = Some((entry, self.setting.clock.monotonic()));
         true
+    }
+
+    /// Adds what is not durable to a page of redo: up to where that goes.
+    pub(super) fn add_redo(&self, page: &mut Vec<u8>) -> Result<Entry> {
+        let progress = self.progress();
+        let entry = self.ledger.read();
+        for open in &entry.open {
+            self.add_stretch(&progress, &entry, open, page)?;
+        }
+        Ok(entry)
+    }
+
+    /// What goes up to there is on its way to the journal.
+    pub(super) fn offered(&self, entry: Entry) {
+        self.progress().offered = Some((entry, self.setting.clock.monotonic()));
     }
 
     /// Adds what one segment holds of it.

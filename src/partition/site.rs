@@ -1,12 +1,13 @@
 //! Which log this is and where it lies: the coordinates of every error.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::overlay::lay;
 use super::planner::unsupported;
-use crate::error::{Error, Flaw, Result};
+use crate::error::{Error, Flaw, Result, Span};
 use crate::format::{Identity, Redo, TopicName};
 use crate::segment::{Header, Page, Trouble, file_name, read_page};
 use crate::sys::{Access, File, Storage};
@@ -63,6 +64,15 @@ impl Site {
             Page::Bad(flaw) if flaw.is_unsupported() => Err(unsupported(&path, flaw)),
             Page::Bad(flaw) => Err(self.mismatch(&path, format!("its header is damaged: {flaw}"))),
             _ => Err(self.mismatch(&path, "it is not the segment of this log that it was")),
+        }
+    }
+
+    /// Offsets of the log.
+    pub(crate) fn span(&self, offsets: Range<u64>) -> Span {
+        Span {
+            topic: self.topic(),
+            partition: self.partition,
+            offsets,
         }
     }
 

@@ -103,27 +103,11 @@ impl Writer {
         let room = Room::of(records);
         let bytes = usize::try_from(room.bytes);
         let bytes = bytes.map_err(|error| Unwritten::Harmless(io::Error::other(error)))?;
-        let (seed, first, base) = (self.seed, self.next, self.base);
+        let framing = self.framing(durable, epoch);
         let mut flaw = None;
         let result = self.tail.append(
             bytes,
-            |mut space| {
-                for (index, record) in records.iter().enumerate() {
-                    let (frame, rest) = space.split_at_mut(padded(record.length));
-                    space = rest;
-                    let offset = first + index as u64;
-                    let stamp = Stamp {
-                        delta: u32::try_from(offset - base).unwrap_or(u32::MAX),
-                        lag: u32::try_from(offset.saturating_sub(durable)).unwrap_or(u32::MAX),
-                        timestamp: record.timestamp,
-                        epoch,
-                        more: index + 1 < records.len(),
-                    };
-                    if let Err(error) = record.parts.encode(stamp, seed, frame) {
-                        flaw = Some(error);
-                    }
-                }
-            },
+            |space| flaw = framing.fill(records, space).err(),
             Lengths {
                 records,
                 place: room.bytes,
@@ -141,9 +125,75 @@ impl Writer {
         }
     }
 
+    /// The very bytes that [`Writer::append`] would write now, with the lengths.
+    pub(crate) fn frames(
+        &self,
+        records: &[Writable<'_>],
+        durable: u64,
+        epoch: u32,
+    ) -> io::Result<Vec<u8>> {
+        let room = Room::of(records);
+        let mut frames = vec![0; usize::try_from(room.bytes).map_err(io::Error::other)?];
+        let framing = self.framing(durable, epoch);
+        framing.fill(records, &mut frames).map_err(impossible)?;
+        let lengths = Lengths {
+            records,
+            place: room.bytes,
+        };
+        for (place, length) in lengths {
+            let word = frames.get_mut(place..).and_then(<[u8]>::first_chunk_mut);
+            if let Some(word) = word {
+                *word = length.to_le_bytes();
+            }
+        }
+        Ok(frames)
+    }
+
+    fn framing(&self, durable: u64, epoch: u32) -> Framing {
+        Framing {
+            seed: self.seed,
+            base: self.base,
+            first: self.next,
+            durable,
+            epoch,
+        }
+    }
+
     /// Lets readers see what was appended.
     pub(crate) fn publish(&mut self) {
         self.tail.publish();
+    }
+}
+
+/// What the frames of a batch have in common.
+struct Framing {
+    seed: Seed,
+    base: u64,
+    /// The offset of the first record.
+    first: u64,
+    durable: u64,
+    epoch: u32,
+}
+
+impl Framing {
+    /// Encodes frames one behind the other, without their lengths; the first flaw, if any.
+    fn fill(&self, records: &[Writable<'_>], mut space: &mut [u8]) -> Result<(), Oversize> {
+        let mut filled = Ok(());
+        for (index, record) in records.iter().enumerate() {
+            let (frame, rest) = space.split_at_mut(padded(record.length));
+            space = rest;
+            let offset = self.first + index as u64;
+            let lag = offset.saturating_sub(self.durable);
+            let stamp = Stamp {
+                delta: u32::try_from(offset - self.base).unwrap_or(u32::MAX),
+                lag: u32::try_from(lag).unwrap_or(u32::MAX),
+                timestamp: record.timestamp,
+                epoch: self.epoch,
+                more: index + 1 < records.len(),
+            };
+            filled = filled.and(record.parts.encode(stamp, self.seed, frame).map(|_| ()));
+        }
+        filled
     }
 }
 

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::{Position, Positions};
+use super::batch::Written;
+use super::position::{Position, Positions};
 use super::topic::Topic;
 use crate::error::Result;
 use crate::partition::Log;
@@ -36,34 +37,34 @@ use crate::partition::Log;
 #[derive(Debug, Clone)]
 pub struct Ack {
     topic: Topic,
-    log: Arc<Log>,
-    offsets: Range<u64>,
+    positions: Positions,
+    /// What is waited for; nothing if all of it was durable from the start.
+    pending: Option<(Arc<Log>, Range<u64>)>,
 }
 
 impl Ack {
-    pub(super) fn new(topic: Topic, log: Arc<Log>, offsets: Range<u64>) -> Ack {
+    pub(super) fn new(topic: Topic, written: Written) -> Ack {
         Ack {
             topic,
-            log,
-            offsets,
+            positions: written.positions,
+            pending: written.pending,
         }
     }
 
     /// The position of the record; of a batch, that of its first one.
     pub fn position(&self) -> Position {
-        let name = &self.topic.inner.name;
-        Position::new(name, self.log.site().partition, self.offsets.start)
+        self.positions.first()
     }
 
     /// The positions of all records.
     pub fn positions(&self) -> Positions {
-        let name = &self.topic.inner.name;
-        Positions::new(name, self.log.site().partition, self.offsets.clone())
+        self.positions.clone()
     }
 
     /// Whether the records are durable by now.
     pub fn is_durable(&self) -> bool {
-        let durable = self.log.is_durable(self.offsets.end);
+        let pending = self.pending.as_ref();
+        let durable = pending.is_none_or(|(log, offsets)| log.is_durable(offsets.end));
         if durable {
             self.note_settled();
         }
@@ -93,14 +94,18 @@ impl Ack {
     }
 
     fn wait_for(&self, timeout: Option<Duration>) -> Result<Position> {
-        self.log.wait_acknowledged(self.offsets.clone(), timeout)?;
+        if let Some((log, offsets)) = &self.pending {
+            log.wait_acknowledged(offsets.clone(), timeout)?;
+        }
         self.note_settled();
         Ok(self.position())
     }
 
     fn note_settled(&self) {
-        if self.offsets.end > 0 {
-            self.topic.note_settled(self.log.site().partition);
+        for (partition, offsets) in self.positions.parts() {
+            if offsets.end > 0 {
+                self.topic.note_settled(*partition);
+            }
         }
     }
 }

@@ -1,22 +1,12 @@
 //! Appending, waiting for durability or not, and flushing.
 
-use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use super::ack::Ack;
-use super::record::{Position, Positions, Record};
-use super::routing::partition_of;
+use super::position::{Position, Positions};
+use super::record::Record;
 use super::topic::{Partition, Topic};
-use crate::error::{Error, Part, Result};
-use crate::format::padded;
-use crate::journal::TopicSettings;
+use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::partition::Log;
-use crate::segment::Writable;
-
-/// What was written: to which partition, whose log, which offsets.
-type Written = (u32, Arc<Log>, Range<u64>);
 
 impl Topic {
     /// Appends a record and returns once it is durable.
@@ -32,29 +22,78 @@ impl Topic {
     /// ([`Durability::Manual`]).
     pub fn append<'a>(&self, record: impl Into<Record<'a>>) -> Result<Position> {
         let record = record.into();
-        let (partition, offsets) = self.append_durably(std::slice::from_ref(&record))?;
-        Ok(Position::new(&self.inner.name, partition, offsets.start))
+        let positions = self.append_durably(std::slice::from_ref(&record))?;
+        Ok(positions.first())
     }
 
-    /// Appends records as one commit: after a crash all of them are there, or none.
+    /// Appends records as one commit: after a crash all of them are there, or none, also when keys or
+    /// explicit partitions lead to several partitions. Whoever reads one of them finds the others
+    /// durable.
     ///
-    /// Records without keys go to one partition together, the next in turn. If keys or explicit
-    /// partitions lead to more than one, nothing is written: [`Error::BatchSpread`].
+    /// Records without keys go to one partition together: to that of the first record that has
+    /// one, else to the next in turn.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::{Record, Store, TopicOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// let transfers = store.create_topic("transfers", TopicOptions::new().partitions(8))?;
+    /// let batch = transfers.append_batch([
+    ///     Record::new("-100").key("alice"),
+    ///     Record::new("+100").key("bob"),
+    /// ])?;
+    /// assert_eq!(batch.iter().count(), 2);
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn append_batch<'a, I>(&self, records: I) -> Result<Positions>
     where
         I: IntoIterator,
         I::Item: Into<Record<'a>>,
     {
         let records: Vec<Record<'a>> = records.into_iter().map(Into::into).collect();
-        let (partition, offsets) = self.append_durably(&records)?;
-        Ok(Positions::new(&self.inner.name, partition, offsets))
+        self.append_durably(&records)
+    }
+
+    /// Appends records and ends the topic with them, as one: after a crash they are there and the
+    /// topic is finished, or neither. Everything appended before, to any partition, is durable then,
+    /// too. It works in any [`Durability`]. Without records it is [`Topic::finish`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Finished`] if the topic was finished before; else as for [`Topic::append_batch`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::{Error, Record, Store};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// let answer = store.topic("answer.42")?;
+    /// answer.append(Record::new("the first words"))?;
+    /// answer.append_and_finish([Record::new("and the last ones")])?;
+    /// assert!(answer.is_finished());
+    /// assert!(matches!(answer.append(Record::new("more")), Err(Error::Finished { .. })));
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn append_and_finish<'a, I>(&self, records: I) -> Result<Positions>
+    where
+        I: IntoIterator,
+        I::Item: Into<Record<'a>>,
+    {
+        let records: Vec<Record<'a>> = records.into_iter().map(Into::into).collect();
+        self.finish_with(&records)
     }
 
     /// As [`Topic::append`], but returns once the record is written: it has its place and its
     /// offset, and becomes durable in the topic's [`Durability`]. The [`Ack`] tells when.
     ///
     /// What this call may have to wait for: the log being opened, the next segment being made, and
-    /// a sync once too much is unsettled ([`TopicOptions::unsettled_bytes`]).
+    /// a sync once too much is unsettled ([`TopicOptions::unsettled_bytes`]), and a transaction (a
+    /// batch over several partitions) that has its partition.
     ///
     /// [`TopicOptions::unsettled_bytes`]: crate::TopicOptions::unsettled_bytes
     ///
@@ -84,7 +123,8 @@ impl Topic {
     }
 
     /// As [`Topic::append_batch`], but returns once the batch is written, like
-    /// [`Topic::append_nowait`].
+    /// [`Topic::append_nowait`]. A batch that goes to several partitions is written and durable at
+    /// once, so that one is waited for.
     ///
     /// # Examples
     ///
@@ -95,7 +135,7 @@ impl Topic {
     /// let quakes = store.topic("quakes")?;
     /// let ack = quakes.append_batch_nowait(["M 4.6", "M 2.1"].map(Record::new))?;
     /// ack.wait()?;
-    /// assert_eq!(ack.positions().offsets(), 0..2);
+    /// assert_eq!(ack.positions().parts(), [(0, 0..2)]);
     /// # store.close()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -137,30 +177,7 @@ impl Topic {
         self.inner.flush(store)
     }
 
-    /// The one partition that these records go to.
-    fn route(&self, records: &[Record<'_>]) -> Result<u32> {
-        let partitions = self.partitions();
-        let mut chosen: Option<u32> = None;
-        for record in records {
-            let wanted = match (record.partition, &record.key) {
-                (Some(number), _) if number >= partitions => {
-                    return Err(self.inner.partition_unknown(number));
-                }
-                (Some(number), _) => number,
-                (None, Some(key)) => partition_of(key, partitions),
-                (None, None) => continue,
-            };
-            if chosen.is_some_and(|chosen| chosen != wanted) {
-                return Err(Error::BatchSpread {
-                    topic: self.name().to_owned(),
-                });
-            }
-            chosen = Some(wanted);
-        }
-        Ok(chosen.unwrap_or_else(|| self.inner.turn.fetch_add(1, Ordering::Relaxed) % partitions))
-    }
-
-    fn append_durably(&self, records: &[Record<'_>]) -> Result<(u32, Range<u64>)> {
+    fn append_durably(&self, records: &[Record<'_>]) -> Result<Positions> {
         let settings = self.inner.settings();
         if Durability::from_nanos(settings.sync_after_nanos) == Durability::Manual {
             self.store.shared().check_open()?;
@@ -169,40 +186,23 @@ impl Topic {
                 topic: self.name().to_owned(),
             });
         }
-        let (partition, log, offsets) = self.write(records, &settings)?;
-        if !records.is_empty() {
-            log.wait_durable(offsets.clone())?;
-            self.note_settled(partition);
+        let written = self.write(records, &settings)?;
+        if let Some((log, offsets)) = written.pending.filter(|_| !records.is_empty()) {
+            log.wait_durable(offsets)?;
+            self.note_settled(log.site().partition);
         }
-        Ok((partition, offsets))
+        Ok(written.positions)
     }
 
     fn append_written(&self, records: &[Record<'_>]) -> Result<Ack> {
-        let (partition, log, offsets) = self.write(records, &self.inner.settings())?;
-        log.notice();
-        if log.durable() > 0 {
-            self.note_settled(partition);
-        }
-        Ok(Ack::new(self.clone(), log, offsets))
-    }
-
-    fn write(&self, records: &[Record<'_>], settings: &TopicSettings) -> Result<Written> {
-        let store = self.store.shared();
-        let partition = self.route(records)?;
-        store.check_open()?;
-        self.inner.check_there()?;
-        let mut writable = measure(records, settings)?;
-        let log = store.log(&self.inner, partition)?;
-        if records.is_empty() {
-            let end = log.durable();
-            return Ok((partition, log, end..end));
-        }
-        let offsets = log.write(&mut writable, |writable, now| {
-            for (writable, record) in writable.iter_mut().zip(records) {
-                writable.timestamp = record.timestamp.map_or(now, |time| time.as_nanos());
+        let written = self.write(records, &self.inner.settings())?;
+        if let Some((log, _)) = &written.pending {
+            log.notice();
+            if log.durable() > 0 {
+                self.note_settled(log.site().partition);
             }
-        })?;
-        Ok((partition, log, offsets))
+        }
+        Ok(Ack::new(self.clone(), written))
     }
 
     /// A partition has records that are durable.
@@ -211,34 +211,6 @@ impl Topic {
             cell.note_settled(self.store.shared());
         }
     }
-}
-
-/// Measures records against all limits, before anything is written.
-fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Vec<Writable<'r>>> {
-    let mut total = 0;
-    let mut writable = Vec::with_capacity(records.len());
-    for record in records {
-        let parts = record.parts();
-        let length = parts.frame_len()?;
-        limit(Part::Record, u64::from(length), settings.max_record_bytes)?;
-        total += padded(length) as u64;
-        writable.push(Writable {
-            parts,
-            length,
-            timestamp: 0,
-        });
-    }
-    if records.len() > 1 {
-        limit(Part::Batch, total, settings.max_batch_bytes)?;
-    }
-    Ok(writable)
-}
-
-fn limit(what: Part, size: u64, limit: u64) -> Result<()> {
-    if size > limit {
-        return Err(Error::TooLarge { what, size, limit });
-    }
-    Ok(())
 }
 
 impl Partition {

@@ -1,15 +1,19 @@
 //! Making, changing, finishing and deleting topics: one at a time, each a durable fact before it
 //! shows.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::inner::{Inner, TopicInner};
 use super::log_cell::{folder_name, refuse_links, site};
 use super::open::{discard, empty_trash};
+use super::transaction::{Part, commit};
 use crate::error::{Error, Result};
 use crate::journal::{Event, TopicSettings, TopicState};
 use crate::options::TopicOptions;
+use crate::segment::Writable;
 
 /// Makes a topic, or opens the one that is there.
 pub(super) fn create(store: &Inner, name: &str, options: &TopicOptions) -> Result<Arc<TopicInner>> {
@@ -104,24 +108,37 @@ fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
     }
 }
 
-/// Ends a topic for good: behind everything written before. Nothing changes for anybody before that
-/// is durable, so a refusal leaves the topic as it was; afterwards nothing can fail any more.
-pub(super) fn finish(store: &Inner, topic: &TopicInner) -> Result<()> {
+/// Ends a topic for good, behind everything written before and with these last records for its
+/// partitions: as one, in one sync. A refusal leaves the topic as it was. The offsets that each
+/// partition's records have got.
+pub(super) fn finish(
+    store: &Inner,
+    topic: &TopicInner,
+    records: BTreeMap<u32, Vec<Writable<'_>>>,
+    now: i64,
+) -> Result<Vec<Range<u64>>> {
     let _one = store.catalog();
     store.check_open()?;
     topic.check_there()?;
-    let logs = (0..topic.partitions()).map(|partition| store.log(topic, partition));
-    let logs = logs.collect::<Result<Vec<_>>>()?;
-    logs.iter().try_for_each(|log| log.flush())?;
+    let part = |(partition, records)| {
+        let log = store.log(topic, partition)?;
+        let last = true;
+        Ok(Part { log, records, last })
+    };
+    let parts = records.into_iter().map(part).collect::<Result<Vec<_>>>()?;
     let state = TopicState {
         finished: true,
         ..topic.state()
     };
-    store.journal.commit(&[Event::Topic(state)])?;
-    logs.iter().for_each(|log| log.finish());
+    let offsets = commit(store, &parts, &[Event::Topic(state)], now)?;
     topic.finished.store(true, Ordering::Release);
-    topic.bell.wake();
-    Ok(())
+    for (part, cell) in parts.iter().zip(&topic.logs) {
+        part.log.wake_all();
+        if part.log.durable() > 0 {
+            cell.note_settled(store);
+        }
+    }
+    Ok(offsets)
 }
 
 /// Deletes a topic: states it, refuses appends and reads, moves its folders away, and frees their

@@ -2,6 +2,7 @@
 
 mod ack;
 mod append;
+mod batch;
 mod catalog;
 mod follow;
 mod inner;
@@ -10,6 +11,7 @@ mod leftovers;
 mod log_cell;
 mod name;
 mod open;
+mod position;
 mod read;
 mod record;
 mod routing;
@@ -18,12 +20,14 @@ mod store;
 mod stored;
 mod subscription;
 mod topic;
+mod transaction;
 
 pub use ack::Ack;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
+pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
-pub use record::{Header, IntoBytes, Position, Positions, Record, Timestamp};
+pub use record::{Header, IntoBytes, Record, Timestamp};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use subscription::{Lag, Subscription, SubscriptionBuilder};

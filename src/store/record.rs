@@ -1,9 +1,6 @@
 //! What a program appends, and where it went.
 
 use std::borrow::Cow;
-use std::fmt;
-use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use crate::format::Header;
@@ -154,113 +151,6 @@ into_bytes! {
 impl<'a, const N: usize> IntoBytes<'a> for &'a [u8; N] {
     fn into_bytes(self) -> Cow<'a, [u8]> {
         Cow::Borrowed(self)
-    }
-}
-
-/// Which record: topic, partition and offset.
-///
-/// # Examples
-///
-/// ```
-/// # use tidelog::{Record, Store};
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// let at = store.topic("quakes")?.append(Record::new("M 4.6 Volcano, Hawaii"))?;
-/// assert_eq!(at.to_string(), "quakes/0@0");
-/// assert_eq!(at.next().offset(), 1);
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    topic: Arc<str>,
-    partition: u32,
-    offset: u64,
-}
-
-impl Position {
-    pub(crate) fn new(topic: &Arc<str>, partition: u32, offset: u64) -> Position {
-        Position {
-            topic: Arc::clone(topic),
-            partition,
-            offset,
-        }
-    }
-
-    /// The topic's name.
-    pub fn topic(&self) -> &str {
-        &self.topic
-    }
-
-    /// The partition's number, from 0.
-    pub fn partition(&self) -> u32 {
-        self.partition
-    }
-
-    /// The record's number in its partition, from 0.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// The position of the record that follows: what a commit behind this one names.
-    pub fn next(&self) -> Position {
-        Position {
-            offset: self.offset + 1,
-            ..self.clone()
-        }
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}@{}", self.topic, self.partition, self.offset)
-    }
-}
-
-/// Where a batch went: one partition, offsets in a row.
-///
-/// # Examples
-///
-/// ```
-/// # use tidelog::{Record, Store};
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// let topic = store.topic("quakes")?;
-/// let batch = topic.append_batch(["one", "two", "three"].map(Record::new))?;
-/// assert_eq!((batch.partition(), batch.offsets()), (0, 0..3));
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Positions {
-    topic: Arc<str>,
-    partition: u32,
-    offsets: Range<u64>,
-}
-
-impl Positions {
-    pub(crate) fn new(topic: &Arc<str>, partition: u32, offsets: Range<u64>) -> Positions {
-        Positions {
-            topic: Arc::clone(topic),
-            partition,
-            offsets,
-        }
-    }
-
-    /// The partition all of the batch went to.
-    pub fn partition(&self) -> u32 {
-        self.partition
-    }
-
-    /// The offsets of its records.
-    pub fn offsets(&self) -> Range<u64> {
-        self.offsets.clone()
-    }
-
-    /// The position of each record, in order.
-    pub fn iter(&self) -> impl Iterator<Item = Position> + '_ {
-        let position = |offset| Position::new(&self.topic, self.partition, offset);
-        self.offsets.clone().map(position)
     }
 }
 

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::record::{Position, Record, Timestamp};
+use super::position::Position;
+use super::record::{Record, Timestamp};
 use crate::error::{Error, Result};
 use crate::format::{Frame, Header};
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::position::Position;
 use super::read::{Cursor, Start};
-use super::record::Position;
 use super::stored::StoredRecord;
 use super::topic::Topic;
 use crate::error::{Error, Result};

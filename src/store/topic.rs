@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::catalog;
 use super::follow::Follow;
 use super::inner::TopicInner;
 use super::read::{Cursor, Records, Start};
@@ -112,7 +111,7 @@ impl Topic {
     /// Ends the topic for good: behind what has been appended so far, nothing can be appended any
     /// more. Reading goes on, and followers end when they have read everything.
     pub fn finish(&self) -> Result<()> {
-        catalog::finish(self.store.shared(), &self.inner)
+        self.finish_with(&[]).map(|_| ())
     }
 
     /// Follows all partitions: what is there, and then what comes. The order between partitions

@@ -24,7 +24,7 @@ impl Acked {
     }
 
     fn end(&self) -> u64 {
-        self.ack.positions().offsets().end
+        self.ack.positions().parts()[0].1.end
     }
 }
 

@@ -66,7 +66,7 @@ impl Run<'_> {
                 Aim::Partition(number) => topic.partition(*number)?.append_batch(records)?,
                 _ => topic.append_batch(records)?,
             };
-            return Ok((went.partition(), went.offsets(), None));
+            return Ok((went.parts()[0].0, went.parts()[0].1.clone(), None));
         }
         let mut went = (0, 0..0, None);
         for record in records {
@@ -94,7 +94,7 @@ impl Run<'_> {
             _ => topic.append_batch_nowait(records)?,
         };
         let went = ack.positions();
-        Ok((went.partition(), went.offsets(), Some(ack)))
+        Ok((went.parts()[0].0, went.parts()[0].1.clone(), Some(ack)))
     }
 
     fn accepted(&mut self, name: &str, aim: &Aim, kept: Vec<Kept>, went: Went) -> Check {
@@ -136,13 +136,12 @@ impl Run<'_> {
         match error {
             Error::Finished { .. } if topic.finished => return Ok(()),
             Error::NeedsFlush { .. } if topic.durability == Durability::Manual => return Ok(()),
-            Error::InDoubt {
-                partition, offsets, ..
-            } => {
-                let part = topic.parts.get_mut(*partition as usize);
+            Error::InDoubt { spans, .. } => {
+                let span = spans.first().ok_or("nothing is in doubt")?;
+                let part = topic.parts.get_mut(span.partition as usize);
                 let part = part.ok_or("in doubt in a partition that is not there")?;
                 let end = part.end();
-                if *offsets != (end..end + kept.len() as u64) {
+                if span.offsets != (end..end + kept.len() as u64) {
                     return Err(format!("the end is {end}: {error}"));
                 }
                 // After a failed sync nothing follows; after a write whose last word failed the log

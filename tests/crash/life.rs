@@ -53,6 +53,9 @@ impl Run<'_> {
         if self.bulk.is_some() && self.dice.percent(20) {
             return self.wide_step();
         }
+        if self.joint && self.dice.percent(15) {
+            return self.joint_step();
+        }
         if self.relaxed && self.dice.percent(45) {
             return self.relaxed_step();
         }

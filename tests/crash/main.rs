@@ -10,6 +10,7 @@
 mod acks;
 mod append;
 mod dice;
+mod joint;
 mod life;
 mod model;
 mod recover;
@@ -119,7 +120,9 @@ fn what_was_acknowledged_survives_every_crash_and_nothing_else_appears() {
     for (what, share) in shares {
         println!("{share:3} % with {what}");
     }
+    println!("{} transactions in doubt were whole", tally.joint);
     assert!(found.is_empty(), "{}", found.join("\n\n"));
+    assert!(count < 200 || tally.joint > 0);
     for (what, share) in &shares[..5] {
         let enough = count < 200 || *share >= 10;
         assert!(enough, "{share} % of the images have {what}");

@@ -164,6 +164,35 @@ impl Part {
     }
 }
 
+/// A batch over several partitions that is in doubt: all of it is there, or nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Joint {
+    /// Where it ends in each of its partitions.
+    pub ends: Vec<(usize, u64)>,
+    /// It ends its topic, too.
+    pub finish: bool,
+    /// Whether the part of it that was looked at first is there.
+    seen: Option<bool>,
+}
+
+impl Joint {
+    /// A part of it is there, or not: as any other.
+    pub fn see(&mut self, what: &str, there: bool) -> Check {
+        if *self.seen.get_or_insert(there) != there {
+            return Err(format!("half a batch: {what}, {there}"));
+        }
+        Ok(())
+    }
+
+    /// The partition of that number holds so many records.
+    pub fn see_part(&mut self, number: usize, records: u64) -> Check {
+        match self.ends.iter().find(|(part, _)| *part == number) {
+            Some((_, end)) => self.see(&format!("partition {number}"), records >= *end),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Whether something is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum There {
@@ -211,8 +240,9 @@ pub struct Topic {
     pub finished: bool,
     /// Its finishing is in doubt.
     pub finishing: bool,
-    /// A delete or finish is in doubt: until the reopen anything is refused.
+    /// A delete, a finish or a transaction is in doubt: until the reopen anything is refused.
     pub stuck: bool,
+    pub joint: Option<Joint>,
     pub parts: Vec<Part>,
     pub subs: BTreeMap<String, Sub>,
     /// Where the records of a key go.
@@ -234,6 +264,7 @@ impl Topic {
             finished: false,
             finishing: false,
             stuck: false,
+            joint: None,
             parts: vec![Part::default(); partitions as usize],
             subs: BTreeMap::new(),
             homes: BTreeMap::new(),

@@ -130,6 +130,9 @@ impl Run<'_> {
                 return Err(format!("topic {name}: {} partitions", info.partitions));
             }
             topic.there = There::Yes;
+            if let Some(joint) = topic.joint.as_mut().filter(|joint| joint.finish) {
+                joint.see("the end of its topic", info.finished)?;
+            }
             topic.finished = info.finished;
             topic.finishing = false;
             let opened = store.existing_topic(name).map_err(|e| e.to_string())?;
@@ -181,6 +184,9 @@ impl Run<'_> {
             let settled = known.settle(&committed, opened.is_paused());
             settled.map_err(|wrong| format!("{name} {sub}: {wrong}"))?;
         }
+        if let Some(topic) = self.topics.get_mut(name).filter(|_| whole) {
+            self.tally.joint += u64::from(topic.joint.take().is_some());
+        }
         Ok(whole)
     }
 
@@ -191,9 +197,13 @@ impl Run<'_> {
         let Some(found) = self.scan(partition)? else {
             return Ok(false);
         };
-        let parts = &mut self.topics.get_mut(name).ok_or("no such topic")?.parts;
-        let part = &mut parts[number as usize];
+        let topic = self.topics.get_mut(name).ok_or("no such topic")?;
+        let part = &mut topic.parts[number as usize];
         part.settle(&found, self.whole).map_err(place)?;
+        let records = part.sure.len() as u64;
+        if let Some(joint) = &mut topic.joint {
+            joint.see_part(number as usize, records).map_err(place)?;
+        }
         self.look_up(partition, name).map_err(place)
     }
 

@@ -29,6 +29,8 @@ pub struct Tally {
     pub second: u64,
     pub syncs: u64,
     pub redo: u64,
+    /// Transactions in doubt that turned out whole.
+    pub joint: u64,
 }
 
 impl Tally {
@@ -40,6 +42,7 @@ impl Tally {
         self.second += other.second;
         self.syncs += other.syncs;
         self.redo += other.redo;
+        self.joint += other.joint;
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Run<'a> {
     pub even: bool,
     /// Topics are synced in all modes, and not every append waits.
     pub relaxed: bool,
+    /// There are batches over several partitions.
+    pub joint: bool,
     /// Of appends that did not wait.
     pub acks: Vec<Acked>,
     /// Nothing has been lost since the last opening: the process was killed, in no trouble.
@@ -97,6 +102,7 @@ impl<'a> Run<'a> {
             serial: 0,
             even: seed % 8 == 7 && Bulk::of(seed).is_none(),
             relaxed: !seed.is_multiple_of(STRICT),
+            joint: matches!(seed % 4, 0 | 3),
             acks: Vec::new(),
             whole: true,
             bulk: Bulk::of(seed),

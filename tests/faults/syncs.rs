@@ -44,7 +44,7 @@ fn one_failed_sync_ends_acknowledging_for_all_who_wait_and_for_good() {
             assert!(kept.iter().flatten().all(|at| at.offset() < end));
             for lost in lost {
                 match lost {
-                    Err(Error::InDoubt { offsets, .. }) => assert!(offsets.start >= end),
+                    Err(Error::InDoubt { spans, .. }) => assert!(spans[0].offsets.start >= end),
                     other => panic!("{other:?}"),
                 }
             }

@@ -52,7 +52,7 @@ fn begun(machine: &(Sim, Arc<SimClock>)) -> Store {
 fn append(store: &Store, numbers: std::ops::Range<u64>) -> Result<u64> {
     let batch = numbers.map(|number| Record::new(payload(number, 100)));
     let went = one(store, "t").append_batch(batch)?;
-    Ok(went.offsets().start)
+    Ok(went.parts()[0].1.start)
 }
 
 fn expected(numbers: &[u64]) -> Vec<Vec<u8>> {
@@ -126,14 +126,10 @@ fn doubtful_at(sim: &Sim, store: &Store, count: u64, nth: u64) {
     let first = one(store, "t").end().unwrap();
     nth_write_fails(sim, "topics/t", nth, libc::EIO);
     match append(store, 10..10 + count) {
-        Err(Error::InDoubt {
-            topic,
-            partition,
-            offsets,
-            ..
-        }) => {
-            assert_eq!((topic.as_str(), partition), ("t", 0));
-            assert_eq!(offsets, first..first + count);
+        Err(Error::InDoubt { spans, .. }) => {
+            let expected = format!("t/0@{first}..{}", first + count);
+            assert_eq!(spans.len(), 1);
+            assert_eq!(spans[0].to_string(), expected);
         }
         other => panic!("{other:?}"),
     }

@@ -1,0 +1,202 @@
+//! From the records of a call to what each partition gets.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::catalog;
+use super::position::Positions;
+use super::record::Record;
+use super::routing::partition_of;
+use super::topic::Topic;
+use super::transaction::{Part, commit};
+use crate::error::{Error, Part as Limited, Result};
+use crate::format::padded;
+use crate::journal::TopicSettings;
+use crate::partition::Log;
+use crate::segment::Writable;
+
+/// What was written, and to where.
+pub(super) struct Written {
+    pub(super) positions: Positions,
+    /// The log that it was written to, and the offsets there; `None` if it is durable already.
+    pub(super) pending: Option<(Arc<Log>, Range<u64>)>,
+}
+
+/// Where a batch goes.
+enum Route {
+    /// To one partition.
+    Together(u32),
+    /// Each record to its own one.
+    Spread(Vec<u32>),
+}
+
+impl Topic {
+    /// Writes a batch: to one partition, or to several as a transaction.
+    pub(super) fn write(
+        &self,
+        records: &[Record<'_>],
+        settings: &TopicSettings,
+    ) -> Result<Written> {
+        let store = self.store.shared();
+        let route = self.route(records)?;
+        store.check_open()?;
+        self.inner.check_there()?;
+        let mut writable = measure(records, settings)?;
+        let partition = match route {
+            Route::Together(partition) => partition,
+            Route::Spread(partitions) => {
+                let positions = self.write_spread(records, writable, &partitions)?;
+                let pending = None;
+                return Ok(Written { positions, pending });
+            }
+        };
+        let log = store.log(&self.inner, partition)?;
+        let offsets = match records.is_empty() {
+            true => log.durable()..log.durable(),
+            false => log.write(&mut writable, |writable, now| stamp(writable, records, now))?,
+        };
+        Ok(Written {
+            positions: Positions::new(&self.inner.name, partition, offsets.clone()),
+            pending: Some((log, offsets)),
+        })
+    }
+
+    fn write_spread<'r>(
+        &self,
+        records: &'r [Record<'_>],
+        mut writable: Vec<Writable<'r>>,
+        routes: &[u32],
+    ) -> Result<Positions> {
+        let store = self.store.shared();
+        let now = store.options.clock.now();
+        stamp(&mut writable, records, now);
+        let parts = self.parts(writable, routes)?;
+        let offsets = commit(store, &parts, &[], now)?;
+        Ok(self.positions(&parts, offsets, routes))
+    }
+
+    /// Appends records, or none, and ends the topic with them.
+    pub(super) fn finish_with(&self, records: &[Record<'_>]) -> Result<Positions> {
+        let store = self.store.shared();
+        let routes = match self.route(records)? {
+            Route::Together(partition) => vec![partition; records.len()],
+            Route::Spread(partitions) => partitions,
+        };
+        let now = store.options.clock.now();
+        let mut writable = measure(records, &self.inner.settings())?;
+        stamp(&mut writable, records, now);
+        let all = (0..self.partitions()).map(|partition| (partition, Vec::new()));
+        let mut parts = all.collect::<BTreeMap<_, _>>();
+        deal(writable, &routes, &mut parts);
+        let offsets = catalog::finish(store, &self.inner, parts, now)?;
+        let mut taken: Vec<_> = (0..).zip(offsets).collect();
+        taken.retain(|(_, offsets)| !offsets.is_empty());
+        let order = order_of(&taken, &routes);
+        Ok(Positions::spread(&self.inner.name, taken, order))
+    }
+
+    /// Where these records go. Those without a preference go with the first one that has one, else
+    /// to the next partition in turn.
+    fn route(&self, records: &[Record<'_>]) -> Result<Route> {
+        let partitions = self.partitions();
+        let wanted = |record: &Record<'_>| match (record.partition, &record.key) {
+            (Some(number), _) if number >= partitions => Err(self.inner.partition_unknown(number)),
+            (Some(number), _) => Ok(Some(number)),
+            (None, Some(key)) => Ok(Some(partition_of(key, partitions))),
+            (None, None) => Ok(None),
+        };
+        let mut home = None;
+        let mut spread = false;
+        for record in records {
+            let wanted = wanted(record)?;
+            home = home.or(wanted);
+            spread |= wanted.is_some() && wanted != home;
+        }
+        let in_turn = || self.inner.turn.fetch_add(1, Ordering::Relaxed) % partitions;
+        let home = home.unwrap_or_else(in_turn);
+        if !spread {
+            return Ok(Route::Together(home));
+        }
+        let each = records.iter().map(|it| Ok(wanted(it)?.unwrap_or(home)));
+        Ok(Route::Spread(each.collect::<Result<_>>()?))
+    }
+
+    /// What each partition gets, in the order of their numbers, which is that of their logs' ids.
+    fn parts<'r>(&self, writable: Vec<Writable<'r>>, routes: &[u32]) -> Result<Vec<Part<'r>>> {
+        let mut dealt = BTreeMap::new();
+        deal(writable, routes, &mut dealt);
+        let part = |(partition, records)| {
+            let log = self.store.shared().log(&self.inner, partition)?;
+            let last = false;
+            Ok(Part { log, records, last })
+        };
+        dealt.into_iter().map(part).collect()
+    }
+
+    fn positions(&self, parts: &[Part<'_>], offsets: Vec<Range<u64>>, routes: &[u32]) -> Positions {
+        for part in parts {
+            self.note_settled(part.log.site().partition);
+        }
+        let partitions = parts.iter().map(|part| part.log.site().partition);
+        let taken: Vec<_> = partitions.zip(offsets).collect();
+        let order = order_of(&taken, routes);
+        Positions::spread(&self.inner.name, taken, order)
+    }
+}
+
+/// Deals records out to their partitions; those of one partition stay in order.
+fn deal<'r>(
+    writable: Vec<Writable<'r>>,
+    routes: &[u32],
+    parts: &mut BTreeMap<u32, Vec<Writable<'r>>>,
+) {
+    for (record, partition) in writable.into_iter().zip(routes) {
+        parts.entry(*partition).or_default().push(record);
+    }
+}
+
+/// In which of the parts each record is.
+fn order_of(taken: &[(u32, Range<u64>)], routes: &[u32]) -> Vec<usize> {
+    let part = |route| taken.partition_point(|(partition, _)| *partition < route);
+    routes.iter().copied().map(part).collect()
+}
+
+fn stamp(writable: &mut [Writable<'_>], records: &[Record<'_>], now: i64) {
+    for (writable, record) in writable.iter_mut().zip(records) {
+        writable.timestamp = record.timestamp.map_or(now, |time| time.as_nanos());
+    }
+}
+
+/// Measures records against all limits, before anything is written.
+fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Vec<Writable<'r>>> {
+    let mut total = 0;
+    let mut writable = Vec::with_capacity(records.len());
+    for record in records {
+        let parts = record.parts();
+        let length = parts.frame_len()?;
+        limit(
+            Limited::Record,
+            u64::from(length),
+            settings.max_record_bytes,
+        )?;
+        total += padded(length) as u64;
+        writable.push(Writable {
+            parts,
+            length,
+            timestamp: 0,
+        });
+    }
+    if records.len() > 1 {
+        limit(Limited::Batch, total, settings.max_batch_bytes)?;
+    }
+    Ok(writable)
+}
+
+fn limit(what: Limited, size: u64, limit: u64) -> Result<()> {
+    if size > limit {
+        return Err(Error::TooLarge { what, size, limit });
+    }
+    Ok(())
+}
