@@ -39,6 +39,7 @@ impl Log {
         }
         let stale = plan.seen >= setting.epoch;
         let (epoch, number) = follows(&site, &plan, setting.epoch)?;
+        let first = first(&site, &plan, promises)?;
         let recovery = Recovery {
             site: &site,
             setting: &setting,
@@ -56,10 +57,6 @@ impl Log {
             *last = Link::held(segment);
         }
         let segments = Segments::new(links);
-        let first = match segments.now().first() {
-            Some(link) => link.base(&site)?,
-            None => 0,
-        };
         let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
         let ledger = Ledger::new(appender.mark, active.cloned());
         let last = appender.last.map(|last| (last.number, appender.mark.place));
@@ -105,6 +102,22 @@ fn follows(site: &Site, plan: &Plan, owner: u32) -> Result<(u32, u32)> {
         let reason = format!("no epoch follows {seen}, or no segment {last:?}");
         site.mismatch(&site.dir, reason)
     })
+}
+
+/// The first offset that is still there. The header that says it may be none that can be read, and
+/// then no file of the log has been changed yet.
+fn first(site: &Site, plan: &Plan, promises: &Promises) -> Result<u64> {
+    if plan.last.is_none() {
+        return Ok(0);
+    }
+    let walked = plan.walked.first().map(|walked| walked.header.identity);
+    match walked.filter(|identity| identity.number == plan.first) {
+        Some(identity) => Ok(identity.base),
+        None => {
+            let (_, header) = site.header_with(plan.first, &promises.redo)?;
+            Ok(header.identity.base)
+        }
+    }
 }
 
 struct Recovery<'a> {
