@@ -11,11 +11,12 @@ mod unpack;
 
 /// Holds what is written today to a list of what version 1 wrote, under `tests/golden/v1/bytes`.
 /// Whatever is not in the list yet is new, and `make` puts it there.
-pub(crate) fn hold(list: &str, made: &[(&str, Vec<u8>)], make: bool) {
+pub(crate) fn hold(list: &str, made: &[(impl AsRef<str>, Vec<u8>)], make: bool) {
     let folder = unpack::folder("bytes");
     let path = folder.join(format!("{list}.txt"));
     let mut text = fs::read_to_string(&path).unwrap_or_default();
     for (name, bytes) in made {
+        let name = name.as_ref();
         let found = text
             .lines()
             .find(|line| line.split(' ').next() == Some(name));
@@ -68,7 +69,8 @@ fn frames(bytes: &[u8]) -> Vec<&[u8]> {
     let identity = Identity::decode(bytes.first_chunk().unwrap())
         .unwrap()
         .unwrap();
-    let (mut rest, mut found) = (&bytes[identity.layout.records_at as usize..], Vec::new());
+    let records_at = usize::try_from(identity.layout.records_at).unwrap();
+    let (mut rest, mut found) = (&bytes[records_at..], Vec::new());
     while let Ok(frame) = Frame::decode(rest, identity.seed()) {
         let (this, behind) = rest.split_at(frame.padded_len());
         found.push(this);
@@ -264,7 +266,8 @@ fn what_golden_stores_hold_is_written_as_the_same_bytes() {
                 slots += 1;
             }
         }
-        let room = &bytes[PAGE as usize..identity.layout.records_at as usize];
+        let [index_at, records_at] = [PAGE, identity.layout.records_at].map(usize::try_from);
+        let room = &bytes[index_at.unwrap()..records_at.unwrap()];
         for chunk in room.as_chunks::<{ Entry::SIZE }>().0 {
             if let Some(entry) = Entry::decode(chunk) {
                 let again = entry.encode();

@@ -15,7 +15,7 @@ use tidelog::{
 /// Where the stores lie on their machines.
 pub const ROOT: &str = "/store";
 
-const QUAKES: &str = include_str!("../../crates/tidelog-cli/data/earthquakes.ndjson");
+pub const QUAKES: &str = include_str!("../../crates/tidelog-cli/data/earthquakes.ndjson");
 
 /// A golden store.
 #[derive(Debug, Clone, Copy)]

@@ -19,7 +19,7 @@ mod unpack;
 
 use std::fs;
 
-use cases::{CASES, Case, Machine, ROOT};
+use cases::{CASES, Case, Machine, QUAKES, ROOT};
 use pack::{of_sim, pack, read, write};
 use tell::LATER;
 use tidelog::{Record, Store, StoreOptions};
@@ -143,6 +143,17 @@ fn contents(told: &str) -> String {
 fn what_made_the_golden_stores_makes_stores_that_read_the_same() {
     for case in CASES {
         same(case, &told(case, &made(case)), &expected(case));
+    }
+}
+
+/// What was appended is what is told, by no other reader than this one: every earthquake of the data
+/// that went into `clean` is there once.
+#[test]
+fn the_earthquakes_of_the_data_are_in_what_is_told() {
+    let told = expected(&CASES[0]);
+    for line in QUAKES.lines().take(75) {
+        let payload = format!("payload \"{}\"", line.as_bytes().escape_ascii());
+        assert_eq!(told.matches(&payload).count(), 1, "{line}");
     }
 }
 
