@@ -21,7 +21,7 @@ use super::spare::{Shelf, ensure_dir};
 use super::walked::Walked;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Sector, Slot};
-use crate::segment::file_name;
+use crate::segment::{Header, file_name};
 use crate::sync::{AtomicBool, AtomicU64, Watermark};
 use crate::sys::Access;
 
@@ -39,7 +39,7 @@ impl Log {
         }
         let stale = plan.seen >= setting.epoch;
         let (epoch, number) = follows(&site, &plan, setting.epoch)?;
-        let first = first(&site, &plan, promises)?;
+        let (first, header) = first(&site, &plan, promises)?;
         let recovery = Recovery {
             site: &site,
             setting: &setting,
@@ -53,6 +53,9 @@ impl Log {
             .last
             .map(|last| (plan.first..=last).map(Link::named).collect())
             .unwrap_or_default();
+        if let (Some(header), Some(first)) = (header, links.first_mut()) {
+            *first = Link::known(header);
+        }
         if let (Some(segment), Some(last)) = (active, links.last_mut()) {
             *last = Link::held(segment);
         }
@@ -104,18 +107,18 @@ fn follows(site: &Site, plan: &Plan, owner: u32) -> Result<(u32, u32)> {
     })
 }
 
-/// The first offset that is still there. The header that says it may be none that can be read, and
-/// then no file of the log has been changed yet.
-fn first(site: &Site, plan: &Plan, promises: &Promises) -> Result<u64> {
+/// The first offset that is still there, and the header that says it if it had to be read. It may be
+/// none that can be read, and then no file of the log has been changed yet.
+fn first(site: &Site, plan: &Plan, promises: &Promises) -> Result<(u64, Option<Header>)> {
     if plan.last.is_none() {
-        return Ok(0);
+        return Ok((0, None));
     }
     let walked = plan.walked.first().map(|walked| walked.header.identity);
     match walked.filter(|identity| identity.number == plan.first) {
-        Some(identity) => Ok(identity.base),
+        Some(identity) => Ok((identity.base, None)),
         None => {
             let (_, header) = site.header_with(plan.first, &promises.redo)?;
-            Ok(header.identity.base)
+            Ok((header.identity.base, Some(header)))
         }
     }
 }
