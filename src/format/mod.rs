@@ -34,6 +34,8 @@
 mod flaw;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+#[cfg(test)]
+pub(crate) mod golden;
 mod headers;
 mod identity;
 mod index;

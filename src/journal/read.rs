@@ -78,7 +78,7 @@ impl Visitor for Reader<'_> {
     fn record(&mut self, segment: u32, offset: u64, epoch: u32, payload: &[u8]) -> Result<()> {
         self.epoch = self.epoch.max(epoch);
         let read = self.replay.record(offset, payload);
-        read.map_err(|flaw| self.unknown(segment, flaw))?;
+        read.map_err(|flaw| self.unknown(segment, offset, flaw))?;
         self.written += payload.len() as u64;
         // Redo is no fact, and most of a transaction is none: a snapshot has nothing to say of it.
         if !matches!(payload.first(), Some(&(REDO | TRANSACTION))) {
@@ -104,7 +104,7 @@ impl Visitor for Reader<'_> {
 }
 
 impl Reader<'_> {
-    fn unknown(&self, segment: u32, flaw: EventFlaw) -> Error {
+    fn unknown(&self, segment: u32, offset: u64, flaw: EventFlaw) -> Error {
         let (found, known) = match flaw {
             EventFlaw::Unknown { found, known } => (found, known.join(", ")),
             other => (other.to_string(), String::new()),
@@ -112,7 +112,7 @@ impl Reader<'_> {
         Error::UnsupportedVersion {
             path: self.site.segment(segment),
             what: "journal record",
-            found,
+            found: format!("{offset}: {found}"),
             known,
         }
     }

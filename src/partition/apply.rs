@@ -21,7 +21,7 @@ use super::spare::{Shelf, ensure_dir};
 use super::walked::Walked;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Sector, Slot};
-use crate::segment::file_name;
+use crate::segment::{Header, file_name};
 use crate::sync::{AtomicBool, AtomicU64, Watermark};
 use crate::sys::Access;
 
@@ -39,6 +39,7 @@ impl Log {
         }
         let stale = plan.seen >= setting.epoch;
         let (epoch, number) = follows(&site, &plan, setting.epoch)?;
+        let (first, header) = first(&site, &plan, promises)?;
         let recovery = Recovery {
             site: &site,
             setting: &setting,
@@ -52,14 +53,13 @@ impl Log {
             .last
             .map(|last| (plan.first..=last).map(Link::named).collect())
             .unwrap_or_default();
+        if let (Some(header), Some(first)) = (header, links.first_mut()) {
+            *first = Link::known(header);
+        }
         if let (Some(segment), Some(last)) = (active, links.last_mut()) {
             *last = Link::held(segment);
         }
         let segments = Segments::new(links);
-        let first = match segments.now().first() {
-            Some(link) => link.base(&site)?,
-            None => 0,
-        };
         let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
         let ledger = Ledger::new(appender.mark, active.cloned());
         let last = appender.last.map(|last| (last.number, appender.mark.place));
@@ -105,6 +105,22 @@ fn follows(site: &Site, plan: &Plan, owner: u32) -> Result<(u32, u32)> {
         let reason = format!("no epoch follows {seen}, or no segment {last:?}");
         site.mismatch(&site.dir, reason)
     })
+}
+
+/// The first offset that is still there, and the header that says it if it had to be read. It may be
+/// none that can be read, and then no file of the log has been changed yet.
+fn first(site: &Site, plan: &Plan, promises: &Promises) -> Result<(u64, Option<Header>)> {
+    if plan.last.is_none() {
+        return Ok((0, None));
+    }
+    let walked = plan.walked.first().map(|walked| walked.header.identity);
+    match walked.filter(|identity| identity.number == plan.first) {
+        Some(identity) => Ok((identity.base, None)),
+        None => {
+            let (_, header) = site.header_with(plan.first, &promises.redo)?;
+            Ok((header.identity.base, Some(header)))
+        }
+    }
 }
 
 struct Recovery<'a> {

@@ -31,6 +31,15 @@ impl Link {
         })
     }
 
+    /// A segment of which the header has been read.
+    pub(crate) fn known(header: Header) -> Arc<Link> {
+        Arc::new(Link {
+            number: header.identity.number,
+            header: OnceLock::from(header),
+            open: Mutex::new(Weak::new()),
+        })
+    }
+
     /// A segment that is held open by the caller.
     pub(crate) fn held(segment: &Arc<Segment>) -> Arc<Link> {
         Arc::new(Link {

@@ -224,7 +224,7 @@ impl Planner<'_> {
                 continue;
             };
             if flaw.is_unsupported() {
-                return Err(unsupported(&self.site.segment(plan.number()), flaw));
+                return Err(self.newer(plan.number(), batch.end, flaw));
             }
             let beyond = self.beyond(&mut plan, batch.end)?;
             plan.seen = plan.seen.max(beyond.epoch);
@@ -312,6 +312,9 @@ impl Planner<'_> {
         let mut number = plan.number();
         let beyond = plan.last_mut().beyond(bad, epoch, self.promises.reach);
         let mut beyond = beyond.map_err(|error| self.site.io("read", number, error))?;
+        if let Some((at, flaw)) = beyond.newer {
+            return Err(self.newer(number, at, flaw));
+        }
         let sealed = plan.last().seal().map(|seal| seal.next);
         let recorded = self.promises.end.map(|end| end.mark.next);
         let known = sealed.max(recorded).max(Some(self.promises.floor()));
@@ -328,11 +331,25 @@ impl Planner<'_> {
             let nowhere = At { place: 0, ..bad };
             let later = self.enter_at_start(number)?.beyond(nowhere, epoch, left);
             let later = later.map_err(|error| self.site.io("read", number, error))?;
+            if let Some((at, flaw)) = later.newer {
+                return Err(self.newer(number, at, flaw));
+            }
             beyond.promise = beyond.promise.max(later.promise);
             beyond.epoch = beyond.epoch.max(later.epoch);
             left = left.saturating_sub(later.passed);
         }
         Ok(beyond)
+    }
+
+    /// A record of a later version: the log is left as it is.
+    fn newer(&self, segment: u32, at: At, flaw: Flaw) -> Error {
+        let at = Damage {
+            segment,
+            place: at.place,
+            offset: at.next,
+            next: at.next,
+        };
+        self.site.corrupt(at, flaw)
     }
 
     /// Gets past the bad frame where the walk stands, which lies below a promise: to the next

@@ -104,7 +104,7 @@ impl Site {
     /// A damaged record, or one that is sound and of a later version.
     pub(crate) fn corrupt(&self, at: Damage, reason: Flaw) -> Error {
         if reason.is_unsupported() {
-            return unsupported(&self.segment(at.segment), reason);
+            return self.newer(at, reason);
         }
         Error::Corrupt {
             topic: self.topic(),
@@ -115,6 +115,18 @@ impl Site {
             place: at.place,
             reason,
         }
+    }
+
+    fn newer(&self, at: Damage, flaw: Flaw) -> Error {
+        let mut error = unsupported(&self.segment(at.segment), flaw);
+        if let Error::UnsupportedVersion { found, .. } = &mut error {
+            let (topic, partition) = (self.topic(), self.partition);
+            found.push_str(&format!(
+                " of {topic}/{partition}@{} at byte {}",
+                at.offset, at.place
+            ));
+        }
+        error
     }
 
     /// Files do not fit what is promised of them.

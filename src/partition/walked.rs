@@ -47,6 +47,8 @@ pub(crate) struct Beyond {
     pub(crate) epoch: u32,
     /// Whether there is a sound frame.
     pub(crate) sound: bool,
+    /// The first one of a later version, which is sound, too, and why it cannot be read.
+    pub(crate) newer: Option<(At, Flaw)>,
     /// The blocks there that are not zero.
     pub(crate) dirty: Vec<Range<u64>>,
     /// How many bytes were looked at.
@@ -204,7 +206,9 @@ impl Walked {
             .saturating_add(reach)
             .min(self.header.identity.layout.capacity);
         let (mut promise, mut greatest, mut sound) = (None, 0, false);
-        let mut budget = Budget::of(to.saturating_sub(from));
+        let mut newer = None;
+        // Most bytes that are no head look like one of a later version.
+        let [mut budget, mut budget_newer] = [(); 2].map(|()| Budget::of(to.saturating_sub(from)));
         let dirty = self.walk.search(from, to, |walk, place, peek| {
             let offset = base + u64::from(peek.delta);
             let proves = offset.saturating_sub(u64::from(peek.lag));
@@ -213,13 +217,30 @@ impl Walked {
                 && u64::from(peek.lag) <= most_frames(reach)
                 && Some(proves) > promise
                 && proves > bad.next.min(offset);
-            if could_be(peek, place - start, reach)
-                && (tells || ((peek.epoch > greatest || !sound) && budget.affords(peek)))
-                && walk.frame(place)?.is_ok()
-            {
-                sound = true;
-                greatest = greatest.max(peek.epoch);
-                promise = if tells { Some(proves) } else { promise };
+            let looks = could_be(peek, place - start, reach)
+                && match peek.newer {
+                    true => newer.is_none() && budget_newer.affords(peek),
+                    false => tells || ((peek.epoch > greatest || !sound) && budget.affords(peek)),
+                };
+            if !looks {
+                return Ok(ControlFlow::Continue(()));
+            }
+            match walk.frame(place)? {
+                Ok(_) => {
+                    sound = true;
+                    greatest = greatest.max(peek.epoch);
+                    promise = if tells { Some(proves) } else { promise };
+                }
+                Err(flaw) if flaw.is_unsupported() => {
+                    newer = Some((
+                        At {
+                            place,
+                            next: offset,
+                        },
+                        flaw,
+                    ));
+                }
+                Err(_) => {}
             }
             Ok(ControlFlow::Continue(()))
         })?;
@@ -227,6 +248,7 @@ impl Walked {
             promise,
             epoch: greatest,
             sound,
+            newer,
             dirty,
             passed: to - from,
         })

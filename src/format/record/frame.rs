@@ -17,6 +17,8 @@ pub(crate) struct Peek {
     pub(crate) delta: u32,
     pub(crate) lag: u32,
     pub(crate) epoch: u32,
+    /// It has flags of a later version, if it is a frame.
+    pub(crate) newer: bool,
 }
 
 /// A record on its way out: borrowed from the segment, and checked in full.
@@ -109,6 +111,7 @@ impl<'a> Frame<'a> {
             delta: head.delta.get(),
             lag: head.lag.get(),
             epoch: head.epoch.get(),
+            newer: head.flags & !KNOWN != 0,
         })
     }
 

@@ -98,7 +98,7 @@ proptest! {
         prop_assert!(bytes[length as usize..].iter().all(|byte| *byte == 0));
         prop_assert_eq!(
             Frame::peek(&bytes),
-            Some(Peek { length, delta: stamp.delta, lag: stamp.lag, epoch: stamp.epoch })
+            Some(Peek { length, delta: stamp.delta, lag: stamp.lag, epoch: stamp.epoch, newer: false })
         );
 
         bytes.extend(behind);

@@ -1,6 +1,7 @@
 //! What journals say, and what follows from it.
 
 mod folds;
+mod golden;
 mod page;
 mod properties;
 mod records;
