@@ -83,6 +83,7 @@ impl Log {
             damage: std::mem::take(&mut plan.damage),
             bytes_before: AtomicU64::new(bytes_before),
             changed: AtomicBool::new(!plan.is_untouched()),
+            used: AtomicBool::new(true),
             site,
             setting,
         }))
@@ -319,6 +320,7 @@ impl Recovery<'_> {
                 active: None,
                 mark: Mark::empty(0, plan.next),
                 last: None,
+                parked: None,
             };
             return Ok((nothing, slots));
         };
@@ -331,6 +333,7 @@ impl Recovery<'_> {
                 nonce: identity.nonce,
                 capacity: identity.layout.capacity,
             }),
+            parked: None,
         };
         if sealed {
             return Ok((appender, slots));

@@ -85,6 +85,8 @@ pub(crate) struct Log {
     pub(super) bytes_before: AtomicU64,
     /// Whether anything has changed since the recorded end.
     pub(super) changed: AtomicBool,
+    /// Whether it has been used since somebody looked for a log to park.
+    pub(super) used: AtomicBool,
 }
 
 impl std::fmt::Debug for Log {
@@ -144,6 +146,7 @@ impl Log {
         let room = Room::of(records);
         let now = self.setting.clock.now();
         stamp(records, now);
+        self.used.store(true, Ordering::Relaxed);
         loop {
             self.gate.appends(&self.site)?;
             self.wait_settled(room)?;
@@ -154,7 +157,7 @@ impl Log {
             }
             match self.write_here(appender, records, room, now)? {
                 Some(offsets) => return Ok(offsets),
-                None => self.wait_spare(room)?,
+                None => self.wait_ready(room)?,
             }
         }
     }
@@ -191,6 +194,9 @@ impl Log {
         now: i64,
     ) -> Result<Option<Range<u64>>> {
         self.check_total(&appender, room)?;
+        if appender.parked.is_some() {
+            return Ok(None);
+        }
         if !appender.fits(room) && !self.roll(&mut appender, room)? {
             return Ok(None);
         }
@@ -254,8 +260,8 @@ impl Log {
         let Some(limit) = self.limits.load().total else {
             return Ok(());
         };
-        let active = appender.active.as_ref();
-        let here = active.map_or(0, |active| active.place() - active.segment.start());
+        let start = appender.identity().map(|it| it.layout.records_at);
+        let here = start.map_or(0, |start| appender.mark.place - start);
         let used = self.bytes_before.load(Ordering::Relaxed) + here + room.bytes;
         if used > limit {
             return Err(Error::TopicFull {
@@ -316,6 +322,18 @@ impl Log {
         self.segments.push(&Link::held(&segment));
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
         Ok(true)
+    }
+
+    /// Waits for what was not there: the files of a parked log, or a segment with room.
+    fn wait_ready(self: &Arc<Self>, room: Room) -> Result<()> {
+        let parked = {
+            let appender = self.lock();
+            appender.parked.map(|identity| (identity, appender.mark))
+        };
+        match parked {
+            Some((identity, mark)) => self.unpark(identity, mark),
+            None => self.wait_spare(room),
+        }
     }
 
     /// Waits until the preparer has made a segment with room for the batch.

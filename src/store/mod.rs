@@ -2,7 +2,9 @@
 
 mod ack;
 mod append;
+mod budget;
 mod catalog;
+mod closing;
 mod follow;
 mod inner;
 mod inspect;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::catalog;
+use super::closing;
 use super::inner::{Inner, TopicInner};
 use super::leftovers;
-use super::log_cell::stated;
 use super::open::{open, open_all};
 use super::topic::Topic;
 use crate::error::{Error, Result};
@@ -285,6 +285,7 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
         .iter()
         .flat_map(|topic| topic.all_open_logs())
         .collect();
+    Log::flush_together(&inner.setting.flusher, logs.iter().cloned());
     for log in &logs {
         keep(log.drain());
     }
@@ -292,18 +293,11 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
         crew.stop();
     }
     // From here on this thread does every duty itself.
-    let mut ends = Vec::new();
     let mut settled = true;
-    for log in &logs {
-        match log.finish_close() {
-            Ok(Some(end)) => ends.push(stated(log.site().log, &end)),
-            Ok(None) => {}
-            Err(error) => {
-                settled = false;
-                keep(Err(error));
-            }
-        }
-    }
+    let ends = closing::settle(inner, &logs, |error| {
+        settled = false;
+        keep(Err(error));
+    });
     keep(record_ends(inner, ends, settled));
     keep(inner.journal.drain());
     keep(inner.journal.finish_close().map(|_| ()));
