@@ -129,10 +129,11 @@ impl StoreOptions {
                 reason: format!("{} is not within 1 to 64", self.sync_workers),
             });
         }
-        if let Some(files) = self.max_open_files.filter(|it| *it < LEAST_OPEN_FILES) {
+        let least = if self.inline { 1 } else { LEAST_OPEN_FILES };
+        if let Some(files) = self.max_open_files.filter(|it| *it < least) {
             return Err(Error::InvalidOption {
                 option: "max_open_files",
-                reason: format!("{files} is less than {LEAST_OPEN_FILES}"),
+                reason: format!("{files} is less than {least}"),
             });
         }
         Ok(())

@@ -26,6 +26,8 @@ const SEVERAL: usize = 8;
 pub(super) struct Budget {
     storage: Arc<dyn Storage>,
     shared: Arc<Shared>,
+    /// What is opened here counts.
+    counts: bool,
 }
 
 #[derive(Debug)]
@@ -48,6 +50,16 @@ impl Budget {
                 logs: Mutex::default(),
                 parking: Mutex::default(),
             }),
+            counts: true,
+        })
+    }
+
+    /// The same disk for the journal, whose files come on top of the budget.
+    pub(super) fn on_top(&self) -> Arc<dyn Storage> {
+        Arc::new(Budget {
+            storage: Arc::clone(&self.storage),
+            shared: Arc::clone(&self.shared),
+            counts: false,
         })
     }
 
@@ -58,12 +70,12 @@ impl Budget {
 
     /// Opens or makes a file, within the budget where that can be.
     fn counted(&self, open: impl Fn() -> io::Result<Arc<dyn File>>) -> io::Result<Arc<dyn File>> {
-        let counted = Place::take(&self.shared);
+        if !self.counts {
+            return self.shared.with_more(open);
+        }
+        let place = Place::take(&self.shared);
         let file = self.shared.with_more(open)?;
-        Ok(Arc::new(Counted {
-            file,
-            place: counted,
-        }))
+        Ok(Arc::new(Counted { file, place }))
     }
 }
 

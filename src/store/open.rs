@@ -64,7 +64,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         boot: storage.boot(),
         pid: std::process::id(),
     };
-    let journal = site(&storage, root, id);
+    let files = Budget::new(Arc::clone(&storage), options.open_files());
+    let journal = site(&files.on_top(), root, id);
     let taken = take_over(&storage, root, journal, &setting, owner);
     let (opened, ids) = taken.inspect_err(|_| {
         // The journal may be waiting for its next round, which must not come after the lock.
@@ -79,7 +80,6 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         .map(|topic| (topic.name.clone(), TopicInner::new(topic)))
         .collect();
     tracing::info!(root = %root.display(), epoch = opened.epoch, topics = topics.len(), "opened");
-    let files = Budget::new(storage, options.open_files());
     let inner = Arc::new(Inner {
         root: root.to_owned(),
         id,
