@@ -10,13 +10,18 @@ use crate::error::{Error, Result};
 use crate::sync::Ordering;
 
 impl Log {
-    /// Refuses appends from now on, and makes what was written durable. Readers go on.
-    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
+    /// Refuses appends from now on. Readers go on.
+    pub(crate) fn refuse(&self) {
         // Whoever is appending now is done when the lock can be had.
         let appending = self.lock();
         self.gate.close();
         drop(appending);
         self.wake_all();
+    }
+
+    /// Refuses appends from now on, and makes what was written durable.
+    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
+        self.refuse();
         match self.gate.failure() {
             Some(_) => Err(self.gate.failed(&self.site)),
             None => self.flush(),

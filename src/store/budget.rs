@@ -103,7 +103,8 @@ impl Shared {
         let _one = self.parking.lock().unwrap_or_else(PoisonError::into_inner);
         let mut parked = 0;
         // The hand goes round twice: the first time everything may have been used.
-        for _ in 0..2 * self.logs().len() {
+        let looks = 2 * self.logs().len();
+        for _ in 0..looks {
             if enough(parked) {
                 break;
             }

@@ -8,17 +8,23 @@ use super::log_cell::stated;
 use crate::error::{Error, Result};
 use crate::journal::LogEnd;
 use crate::partition::Log;
+use crate::sys::Volume;
 
 /// From more logs than this on, one sync of everything costs less than theirs.
 const FEW: usize = 8;
 
-/// Settles drained logs for good, when no crew is at work any more: the ends of those that have
+/// The file system to sync, if that is the better way for these logs.
+pub(super) fn volume<'a>(store: &'a Inner, logs: &[Arc<Log>]) -> Option<&'a Arc<dyn Volume>> {
+    let members = logs.iter().filter(|log| log.settles_with_others());
+    store.volume.as_ref().filter(|_| members.count() > FEW)
+}
+
+/// Settles logs that take no more appends for good, when no crew is at work any more: the ends of those that have
 /// changed. What goes wrong with one keeps no other from it, and is handed to `fail`.
 pub(super) fn settle(store: &Inner, logs: &[Arc<Log>], mut fail: impl FnMut(Error)) -> Vec<LogEnd> {
     let mut ended: Vec<Result<()>> = logs.iter().map(|_| Ok(())).collect();
     let together: Vec<bool> = logs.iter().map(|log| log.settles_with_others()).collect();
-    let many = together.iter().filter(|it| **it).count() > FEW;
-    let volume = store.volume.as_ref().filter(|_| many);
+    let volume = volume(store, logs);
     if let Some(volume) = volume {
         let members = || logs.iter().zip(&together).enumerate();
         let members = || members().filter(|(_, (_, together))| **together);

@@ -285,9 +285,12 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
         .iter()
         .flat_map(|topic| topic.all_open_logs())
         .collect();
-    Log::flush_together(&inner.setting.flusher, logs.iter().cloned());
     for log in &logs {
-        keep(log.drain());
+        log.refuse();
+    }
+    if closing::volume(inner, &logs).is_none() {
+        Log::flush_together(&inner.setting.flusher, logs.iter().cloned());
+        logs.iter().for_each(|log| keep(log.drain()));
     }
     for crew in inner.crews() {
         crew.stop();
