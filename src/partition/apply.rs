@@ -22,7 +22,7 @@ use super::walked::Walked;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Sector, Slot};
 use crate::segment::file_name;
-use crate::sync::{AtomicBool, AtomicU64, Watermark};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Watermark};
 use crate::sys::Access;
 
 /// The most that is copied of what is cut.
@@ -84,6 +84,7 @@ impl Log {
             bytes_before: AtomicU64::new(bytes_before),
             changed: AtomicBool::new(!plan.is_untouched()),
             used: AtomicBool::new(true),
+            wanted: AtomicU32::new(0),
             site,
             setting,
         }))

@@ -11,6 +11,7 @@ use super::gate::Gate;
 use super::ledger::Ledger;
 use super::list::{Link, Segments};
 use super::mark::RecordedEnd;
+use super::park::Wanted;
 use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
@@ -21,7 +22,7 @@ use crate::format::Layout;
 use crate::index::INTERVAL;
 use crate::options::{Durability, MAX_RECORD_BYTES};
 use crate::segment::{Room, Writable};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, Watermark};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock};
 
 /// What a log is opened with, beside its coordinates.
@@ -87,6 +88,8 @@ pub(crate) struct Log {
     pub(super) changed: AtomicBool,
     /// Whether it has been used since somebody looked for a log to park.
     pub(super) used: AtomicBool,
+    /// How many appends have waited for files of it, and would wait again if they were let go of.
+    pub(super) wanted: AtomicU32,
 }
 
 impl std::fmt::Debug for Log {
@@ -147,6 +150,7 @@ impl Log {
         let now = self.setting.clock.now();
         stamp(records, now);
         self.used.store(true, Ordering::Relaxed);
+        let mut wanted = None;
         loop {
             self.gate.appends(&self.site)?;
             self.wait_settled(room)?;
@@ -157,7 +161,10 @@ impl Log {
             }
             match self.write_here(appender, records, room, now)? {
                 Some(offsets) => return Ok(offsets),
-                None => self.wait_ready(room)?,
+                None => {
+                    wanted.get_or_insert_with(|| Wanted::by(self));
+                    self.wait_ready(room)?;
+                }
             }
         }
     }

@@ -18,6 +18,23 @@ use crate::format::Identity;
 use crate::sync::Ordering;
 use crate::sys::Access;
 
+/// An append needs the log's files, and has had to wait for some: until it is through they are not
+/// let go of. Else two files that it needs could push each other out for ever.
+pub(super) struct Wanted<'a>(&'a Log);
+
+impl<'a> Wanted<'a> {
+    pub(super) fn by(log: &'a Log) -> Wanted<'a> {
+        log.wanted.fetch_add(1, Ordering::AcqRel);
+        Wanted(log)
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.0.wanted.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Log {
     /// Whether the log was used since this was asked last.
     pub(crate) fn was_used(&self) -> bool {
@@ -27,7 +44,8 @@ impl Log {
     /// Settles the log and lets go of its files; whether it has. One that is in use right now,
     /// whose round somebody has asked for, or that has failed keeps them.
     pub(crate) fn park(self: &Arc<Self>) -> bool {
-        if !self.ledger.holds_files() && !self.shelf.has_spare() {
+        let holds = self.ledger.holds_files() || self.shelf.has_spare();
+        if !holds || self.wanted.load(Ordering::Acquire) > 0 {
             return false;
         }
         let mut parked = false;
