@@ -11,6 +11,11 @@ pub const MAX_RECORD_BYTES: u64 = 1 << 30;
 /// The most partitions a topic can have.
 pub const MAX_PARTITIONS: u32 = 65_535;
 
+/// What a few threads need open at the same time.
+const LEAST_OPEN_FILES: usize = 16;
+/// What is held open where nobody says.
+const OPEN_FILES: usize = 1024;
+
 /// How a store is opened. [`StoreOptions::new`] is what [`Store::open`](crate::Store::open) uses.
 ///
 /// # Examples
@@ -28,6 +33,7 @@ pub struct StoreOptions {
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) sync_workers: usize,
+    pub(crate) max_open_files: Option<usize>,
     pub(crate) inline: bool,
     pub(crate) strict: bool,
     pub(crate) existing: bool,
@@ -40,12 +46,13 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// The real disk, the system's clock, four sync workers.
+    /// The real disk, the system's clock, four sync workers, 1,024 open files or fewer.
     pub fn new() -> Self {
         StoreOptions {
             storage: Arc::new(Disk::default()),
             clock: Arc::new(SystemClock),
             sync_workers: 4,
+            max_open_files: None,
             inline: false,
             strict: false,
             existing: false,
@@ -67,6 +74,19 @@ impl StoreOptions {
     /// How many logs may be synced at the same time, 1 to 64. Each takes a thread.
     pub fn sync_workers(mut self, workers: usize) -> Self {
         self.sync_workers = workers;
+        self
+    }
+
+    /// How many files of its topics the store holds open at most, 16 or more; each is mapped once
+    /// at the most. Without this it is 1,024, or half of what the process may hold open if that is
+    /// less. The journal, the lock and folders come on top: some ten descriptors.
+    ///
+    /// To stay below it, partitions that have not been used for long are synced, in any
+    /// [`Durability`], and let go of their files, until they are used again. What is in use at
+    /// that moment is not: a segment in the middle of which a reader stands is opened, and stays
+    /// open, whatever the limit.
+    pub fn max_open_files(mut self, files: usize) -> Self {
+        self.max_open_files = Some(files);
         self
     }
 
@@ -92,11 +112,28 @@ impl StoreOptions {
         self
     }
 
+    /// How many files of topics are held open.
+    pub(crate) fn open_files(&self) -> usize {
+        let half = self.storage.most_open().map(|most| most / 2);
+        let half = half.map_or(OPEN_FILES, |half| {
+            usize::try_from(half).unwrap_or(usize::MAX)
+        });
+        let natural = half.clamp(LEAST_OPEN_FILES, OPEN_FILES);
+        self.max_open_files.unwrap_or(natural)
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if !(1..=64).contains(&self.sync_workers) {
             return Err(Error::InvalidOption {
                 option: "sync_workers",
                 reason: format!("{} is not within 1 to 64", self.sync_workers),
+            });
+        }
+        let least = if self.inline { 1 } else { LEAST_OPEN_FILES };
+        if let Some(files) = self.max_open_files.filter(|it| *it < least) {
+            return Err(Error::InvalidOption {
+                option: "max_open_files",
+                reason: format!("{files} is less than {least}"),
             });
         }
         Ok(())

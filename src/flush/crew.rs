@@ -213,6 +213,21 @@ impl Crew {
         }
     }
 
+    /// Does something to a log in place of its duty, claimed like it: nothing, and false, if
+    /// somebody has asked for the duty or is at it.
+    pub(crate) fn instead(&self, log: Arc<dyn DirtyLog>, act: impl FnOnce() -> Next) -> bool {
+        if !self.shared.queue().claim(log.id()) {
+            return false;
+        }
+        let next = catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+            log.abandon(self.shared.name, panic_message(panic.as_ref()));
+            Next::Rest
+        });
+        self.shared.queue().done(log, next);
+        self.shared.wake();
+        true
+    }
+
     /// Inline: does what is due, on the caller's thread, and one duty that was to come later: nobody
     /// waits for its time here, and whether that has come is for the duty to tell, by its own clock.
     pub(crate) fn turn(&self) {

@@ -134,6 +134,15 @@ impl Queue {
         self.claims.contains_key(&id)
     }
 
+    /// Claims a log that nobody has asked for.
+    pub(super) fn claim(&mut self, id: u64) -> bool {
+        let free = !self.is_claimed(id);
+        if free {
+            self.run(id);
+        }
+        free
+    }
+
     /// Whether a thread could do something now, or should sleep less long.
     pub(super) fn is_ready(&self) -> bool {
         if self.sooner || !self.alone.is_empty() {

@@ -19,6 +19,8 @@ pub(crate) struct Appender {
     pub(crate) mark: Mark,
     /// The last segment.
     pub(crate) last: Option<Last>,
+    /// The segment that was active, and will be again, if the log has let go of its files.
+    pub(crate) parked: Option<Identity>,
 }
 
 /// Which segment is the last one, active or not.
@@ -125,6 +127,12 @@ impl Appender {
     /// Whether a batch fits into the active segment.
     pub(crate) fn fits(&self, room: Room) -> bool {
         self.active.as_ref().is_some_and(|active| active.fits(room))
+    }
+
+    /// The segment that is active or, in a parked log, was.
+    pub(crate) fn identity(&self) -> Option<&Identity> {
+        let active = self.active.as_ref().map(|active| &active.segment.identity);
+        active.or(self.parked.as_ref())
     }
 
     /// Lets a spare take over: one header sector names the base, the end of the predecessor, the

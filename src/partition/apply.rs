@@ -22,7 +22,7 @@ use super::walked::Walked;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Sector, Slot};
 use crate::segment::{Header, file_name};
-use crate::sync::{AtomicBool, AtomicU64, Watermark};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Watermark};
 use crate::sys::Access;
 
 /// The most that is copied of what is cut.
@@ -83,6 +83,8 @@ impl Log {
             damage: std::mem::take(&mut plan.damage),
             bytes_before: AtomicU64::new(bytes_before),
             changed: AtomicBool::new(!plan.is_untouched()),
+            used: AtomicBool::new(true),
+            wanted: AtomicU32::new(0),
             site,
             setting,
         }))
@@ -335,6 +337,7 @@ impl Recovery<'_> {
                 active: None,
                 mark: Mark::empty(0, plan.next),
                 last: None,
+                parked: None,
             };
             return Ok((nothing, slots));
         };
@@ -347,6 +350,7 @@ impl Recovery<'_> {
                 nonce: identity.nonce,
                 capacity: identity.layout.capacity,
             }),
+            parked: None,
         };
         if sealed {
             return Ok((appender, slots));

@@ -3,19 +3,25 @@
 use std::io;
 use std::sync::Arc;
 
+use super::appender::Active;
 use super::log::Log;
 use super::mark::RecordedEnd;
 use crate::error::{Error, Result};
 use crate::sync::Ordering;
 
 impl Log {
-    /// Refuses appends from now on, and makes what was written durable. Readers go on.
-    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
+    /// Refuses appends from now on. Readers go on.
+    pub(crate) fn refuse(&self) {
         // Whoever is appending now is done when the lock can be had.
         let appending = self.lock();
         self.gate.close();
         drop(appending);
         self.wake_all();
+    }
+
+    /// Refuses appends from now on, and makes what was written durable.
+    pub(crate) fn drain(self: &Arc<Self>) -> Result<()> {
+        self.refuse();
         match self.gate.failure() {
             Some(_) => Err(self.gate.failed(&self.site)),
             None => self.flush(),
@@ -35,6 +41,39 @@ impl Log {
         self.settle()
             .inspect_err(|cause| self.poison(cause.clone()))?;
         Ok(self.recorded_end())
+    }
+
+    /// Whether a sync of the whole file system is all that a drained log lacks to be settled for
+    /// good. Where segments are to be sealed it lacks more.
+    pub(crate) fn settles_with_others(&self) -> bool {
+        let over = self.lock().active.as_ref().is_some_and(Active::is_over);
+        let changed = self.changed.load(Ordering::Acquire);
+        changed && !over && self.gate.failure().is_none() && self.ledger.read().open.len() <= 1
+    }
+
+    /// Removes the spare; the sync that settles the log makes that durable.
+    pub(crate) fn remove_spare(&self) -> Result<()> {
+        self.shelf.remove(&self.site).map(|_| ())
+    }
+
+    /// The file system was synced, or that failed: what the log lacked is settled, or never will
+    /// be. No slot tells it, since the recorded end does.
+    pub(crate) fn settled_with_others(&self, synced: &Result<()>) -> Result<()> {
+        let entry = self.ledger.read();
+        let mut progress = self.progress();
+        let last = entry.open.last().map(|open| open.segment.number());
+        let lacks = last.is_some_and(|number| !progress.covers(entry.mark.next, number));
+        match synced {
+            Ok(()) => {
+                progress.settle(&entry);
+                self.became_durable(&entry);
+                self.settled_bytes.advance(entry.bytes);
+                self.setting.pins.release(self.site.log);
+            }
+            Err(cause) if lacks => self.poison(cause.clone()),
+            Err(_) => {}
+        }
+        synced.clone()
     }
 
     /// The topic is gone: appends and reads are refused, and whoever waits is told.

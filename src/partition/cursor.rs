@@ -1,6 +1,6 @@
 //! Where a reader stands in a log.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::log::Log;
 use super::seek::Spot;
@@ -14,8 +14,18 @@ use crate::segment::{Segment, Trouble};
 pub(crate) struct Cursor {
     log: Arc<Log>,
     at: Option<Spot>,
+    /// Where it stands while it rests, and holds nothing.
+    rest: Option<Rest>,
     /// The next offset to read.
     next: u64,
+}
+
+/// A place in a segment that is not held.
+#[derive(Debug)]
+struct Rest {
+    segment: Weak<Segment>,
+    number: u32,
+    place: u64,
 }
 
 impl Cursor {
@@ -24,6 +34,7 @@ impl Cursor {
         Cursor {
             log,
             at: None,
+            rest: None,
             next: offset,
         }
     }
@@ -41,7 +52,40 @@ impl Cursor {
     /// Goes elsewhere.
     pub(crate) fn seek(&mut self, offset: u64) {
         self.at = None;
+        self.rest = None;
         self.next = offset;
+    }
+
+    /// Lets go of the segment, and remembers the place: for who has read everything and waits.
+    pub(crate) fn rest(&mut self) {
+        if let Some(Spot { segment, place }) = self.at.take() {
+            self.rest = Some(Rest {
+                segment: Arc::downgrade(&segment),
+                number: segment.number(),
+                place,
+            });
+        }
+    }
+
+    /// Takes up the segment again, or the one that has taken its place.
+    fn wake(&mut self) -> Result<()> {
+        if self.at.as_ref().is_some_and(|at| at.segment.is_retired()) {
+            self.rest();
+        }
+        let Some(rest) = self.rest.take() else {
+            return Ok(());
+        };
+        let held = rest.segment.upgrade().filter(|it| !it.is_retired());
+        let segment = match held {
+            Some(segment) => Some(segment),
+            None => self.log.numbered(rest.number)?,
+        };
+        // One that retention has taken is looked for by the offset.
+        self.at = segment.map(|segment| Spot {
+            segment,
+            place: rest.place,
+        });
+        Ok(())
     }
 
     /// The next durable record below `limit`, with its offset; `None` if there is none yet. A
@@ -51,8 +95,10 @@ impl Cursor {
         self.log.gate().reads(self.log.site())?;
         let end = self.log.durable().min(limit);
         if self.next >= end {
+            self.rest();
             return Ok(None);
         }
+        self.wake()?;
         if self.next < self.log.first() && self.at.is_none() {
             return Err(self.log.expired(self.next));
         }

@@ -10,18 +10,20 @@ use std::sync::{Arc, MutexGuard};
 
 use super::appender::Appender;
 use super::log::Log;
+use super::park::Wanted;
 use crate::error::{Error, Result, Span};
 use crate::flush::DirtyLog;
 use crate::format::Stretch;
 use crate::segment::{Room, Writable};
+use crate::sync::Ordering;
 
 /// What a log must have before it can be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lacks {
     /// Less that is not settled.
     Settling,
-    /// A segment with room.
-    Spare,
+    /// A segment with room, or the files of a log that has been parked.
+    Segment,
 }
 
 /// A log that a transaction holds, with what goes there. Letting go of it undoes it.
@@ -43,8 +45,13 @@ impl Log {
         self.gate.appends(&self.site)?;
         match lacks {
             Lacks::Settling => self.wait_settled(room),
-            Lacks::Spare => self.wait_spare(room),
+            Lacks::Segment => self.wait_ready(room),
         }
+    }
+
+    /// Nobody lets go of the log's files while this is kept.
+    pub(crate) fn want_files(&self) -> Wanted<'_> {
+        Wanted::by(self)
     }
 
     /// Locks the log, which the caller has claimed, for these records, or for none; or what it
@@ -56,6 +63,7 @@ impl Log {
         now: i64,
     ) -> Result<std::result::Result<Held<'a>, Lacks>> {
         let room = Room::of(records);
+        self.used.store(true, Ordering::Relaxed);
         let mut appender = self.lock();
         if records.is_empty() {
             self.check_end()?;
@@ -65,8 +73,9 @@ impl Log {
                 return Ok(Err(Lacks::Settling));
             }
             self.check_total(&appender, room)?;
-            if !appender.fits(room) && !self.roll(&mut appender, room)? {
-                return Ok(Err(Lacks::Spare));
+            let parked = appender.parked.is_some();
+            if parked || !appender.fits(room) && !self.roll(&mut appender, room)? {
+                return Ok(Err(Lacks::Segment));
             }
         }
         Ok(Ok(Held {

@@ -85,6 +85,24 @@ impl Ledger {
         page.mark = mark;
     }
 
+    /// The log lets go of its files: everything is settled.
+    pub(crate) fn parked(&self) {
+        self.page().open.clear();
+    }
+
+    /// The appender holds its segment again.
+    pub(crate) fn resumed(&self, segment: &Arc<Segment>) {
+        self.page().open.push(Open {
+            segment: Arc::clone(segment),
+            done: None,
+        });
+    }
+
+    /// Whether any segment is held open for writing.
+    pub(crate) fn holds_files(&self) -> bool {
+        !self.page().open.is_empty()
+    }
+
     /// Crosses out the segments that have taken no more appends and end at or below `settled`.
     pub(crate) fn settled(&self, settled: u64) {
         let keep = |open: &Open| open.done.is_none_or(|done| done.next > settled);

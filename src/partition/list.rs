@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 
+use super::mark::Mark;
 use super::site::Site;
 use crate::error::{Error, Result};
-use crate::format::Entry;
+use crate::format::{Entry, Identity};
 use crate::segment::{End, Header, Segment};
 use crate::sys::{Access, View};
 
@@ -17,8 +18,16 @@ pub(crate) struct Link {
     pub(crate) number: u32,
     /// What its header says; read when first needed.
     header: OnceLock<Header>,
+    view: Mutex<Shown>,
+}
+
+/// How a segment is seen now.
+#[derive(Debug, Default)]
+struct Shown {
     /// The segment, while somebody holds it.
-    open: Mutex<Weak<Segment>>,
+    open: Weak<Segment>,
+    /// Which one it is and where it ends for now, if it is the last one of a parked log.
+    parked: Option<(Identity, Mark)>,
 }
 
 impl Link {
@@ -27,7 +36,7 @@ impl Link {
         Arc::new(Link {
             number,
             header: OnceLock::new(),
-            open: Mutex::new(Weak::new()),
+            view: Mutex::default(),
         })
     }
 
@@ -36,7 +45,7 @@ impl Link {
         Arc::new(Link {
             number: header.identity.number,
             header: OnceLock::from(header),
-            open: Mutex::new(Weak::new()),
+            view: Mutex::default(),
         })
     }
 
@@ -45,26 +54,69 @@ impl Link {
         Arc::new(Link {
             number: segment.number(),
             header: OnceLock::new(),
-            open: Mutex::new(Arc::downgrade(segment)),
+            view: Mutex::new(Shown {
+                open: Arc::downgrade(segment),
+                parked: None,
+            }),
         })
     }
 
-    fn open(&self) -> MutexGuard<'_, Weak<Segment>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn view(&self) -> MutexGuard<'_, Shown> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The appender lets go of the segment, which ends at `mark` for now; false, and nothing has
+    /// changed, while somebody is opening it.
+    pub(crate) fn park(&self, segment: &Segment, mark: Mark) -> bool {
+        let Ok(mut view) = self.view.try_lock() else {
+            return false;
+        };
+        segment.retire();
+        *view = Shown {
+            open: Weak::new(),
+            parked: Some((segment.identity, mark)),
+        };
+        true
+    }
+
+    /// The appender holds the segment again; who reads in another view of it moves over.
+    pub(crate) fn resume(&self, segment: &Arc<Segment>) {
+        let mut view = self.view();
+        if let Some(reader) = view.open.upgrade() {
+            reader.retire();
+        }
+        *view = Shown {
+            open: Arc::downgrade(segment),
+            parked: None,
+        };
     }
 
     /// The offset of the segment's first record.
     pub(crate) fn base(&self, site: &Site) -> Result<u64> {
-        if let Some(segment) = self.open().upgrade() {
-            return Ok(segment.base());
+        let parked = {
+            let view = self.view();
+            if let Some(segment) = view.open.upgrade() {
+                return Ok(segment.base());
+            }
+            view.parked
+        };
+        if let Some((identity, _)) = parked {
+            return Ok(identity.base);
         }
         Ok(self.header(site)?.identity.base)
     }
 
     /// The greatest timestamp in the segment, where its seal says it.
     pub(crate) fn greatest(&self, site: &Site) -> Result<Option<i64>> {
-        if self.open().upgrade().is_some() {
-            return Ok(None);
+        let parked = {
+            let view = self.view();
+            if view.open.upgrade().is_some() {
+                return Ok(None);
+            }
+            view.parked
+        };
+        if let Some((_, mark)) = parked {
+            return Ok(mark.greatest);
         }
         let header = self.header(site)?;
         Ok(header.seal.and_then(|seal| seal.greatest))
@@ -78,16 +130,22 @@ impl Link {
         Ok(self.header.get_or_init(|| header))
     }
 
-    /// The segment, opened if nobody holds it. `successor` tells where it ends if no seal does.
+    /// The segment, opened if nobody holds it. `successor` tells where it ends if no seal does, and
+    /// the log has not been parked.
     pub(crate) fn segment(&self, site: &Site, successor: Option<&Link>) -> Result<Arc<Segment>> {
-        let mut open = self.open();
-        if let Some(segment) = open.upgrade() {
+        let mut view = self.view();
+        if let Some(segment) = view.open.upgrade() {
             return Ok(segment);
         }
         let path = site.segment(self.number);
         let fail = |op| move |error| Error::io(op, site.segment(self.number), error);
         let (file, header) = site.header(self.number)?;
-        let end = end_of(site, &header, successor)?;
+        let ended = match view.parked {
+            Some((identity, mark)) if identity == header.identity => Ended::at(&mark),
+            Some(_) => return Err(site.mismatch(&path, "it is not the segment that it was")),
+            None => Ended::of(&header, end_of(site, &header, successor)?),
+        };
+        let end = ended.end;
         let layout = header.identity.layout;
         let length = file.len().map_err(fail("inspect"))?;
         if length < layout.capacity || !(layout.records_at..=layout.capacity).contains(&end.place) {
@@ -98,33 +156,59 @@ impl Link {
             file.map(Access::Read, layout.capacity)
                 .map_err(fail("map"))?,
         );
-        let view = |range| View::fixed(Arc::clone(&map), Arc::clone(&file), range);
-        let records = view(layout.records_at..end.place).map_err(fail("map"))?;
+        let part = |range| View::fixed(Arc::clone(&map), Arc::clone(&file), range);
+        let records = part(layout.records_at..end.place).map_err(fail("map"))?;
         let index_at = u64::from(layout.index_at);
-        let entries = sealed_entries(&header).min(layout.index_len());
-        let mut index = view(index_at..index_at + entries).map_err(fail("map"))?;
-        if !index_is_whole(&header, &index) {
+        let entries = ended.entries.min(layout.index_len());
+        let mut index = part(index_at..index_at + entries).map_err(fail("map"))?;
+        if !ended.index_is_whole(&index) {
             tracing::warn!(path = %path.display(), "its index is damaged and not used");
-            index = view(index_at..index_at).map_err(fail("map"))?;
+            index = part(index_at..index_at).map_err(fail("map"))?;
         }
         let identity = header.identity;
         let segment = Segment::new(Arc::clone(&file), identity, (records, index), Some(end));
         let segment = Arc::new(segment);
-        *open = Arc::downgrade(&segment);
+        view.open = Arc::downgrade(&segment);
         Ok(segment)
     }
 }
 
-fn sealed_entries(header: &Header) -> u64 {
-    let entries = header.seal.map_or(0, |seal| seal.index_entries);
-    u64::from(entries) * Entry::SIZE as u64
+/// A segment's end, and its index there.
+struct Ended {
+    end: End,
+    /// Bytes of its index, and their checksum.
+    entries: u64,
+    checksum: u32,
 }
 
-/// Whether the entries that the seal counts are those in the file.
-fn index_is_whole(header: &Header, index: &View) -> bool {
-    let bytes = index.published();
-    let expected = header.seal.map_or(0, |seal| seal.index_checksum);
-    index.guard(0..bytes).is_ok() && crc32c::crc32c(index.bytes()) == expected
+impl Ended {
+    fn at(mark: &Mark) -> Ended {
+        Ended {
+            end: mark.end(),
+            entries: u64::from(mark.index_entries) * Entry::SIZE as u64,
+            checksum: mark.index_checksum,
+        }
+    }
+
+    /// Only a seal counts index entries.
+    fn of(header: &Header, end: End) -> Ended {
+        match &header.seal {
+            Some(seal) => Ended {
+                end,
+                ..Ended::at(&Mark::of(seal))
+            },
+            None => Ended {
+                end,
+                entries: 0,
+                checksum: 0,
+            },
+        }
+    }
+
+    /// Whether the entries that are counted are those in the file.
+    fn index_is_whole(&self, index: &View) -> bool {
+        index.guard(0..index.published()).is_ok() && crc32c::crc32c(index.bytes()) == self.checksum
+    }
 }
 
 /// Where a segment ends that takes no more appends.

@@ -11,6 +11,7 @@ use super::gate::Gate;
 use super::ledger::Ledger;
 use super::list::{Link, Segments};
 use super::mark::RecordedEnd;
+use super::park::Wanted;
 use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
@@ -21,7 +22,7 @@ use crate::format::Layout;
 use crate::index::INTERVAL;
 use crate::options::{Durability, MAX_RECORD_BYTES};
 use crate::segment::{Room, Writable};
-use crate::sync::{AtomicBool, AtomicU64, Ordering, Watermark};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock};
 
 /// What a log is opened with, beside its coordinates.
@@ -85,6 +86,10 @@ pub(crate) struct Log {
     pub(super) bytes_before: AtomicU64,
     /// Whether anything has changed since the recorded end.
     pub(super) changed: AtomicBool,
+    /// Whether it has been used since somebody looked for a log to park.
+    pub(super) used: AtomicBool,
+    /// How many appends have waited for files of it, and would wait again if they were let go of.
+    pub(super) wanted: AtomicU32,
 }
 
 impl std::fmt::Debug for Log {
@@ -144,6 +149,8 @@ impl Log {
         let room = Room::of(records);
         let now = self.setting.clock.now();
         stamp(records, now);
+        self.used.store(true, Ordering::Relaxed);
+        let mut wanted = None;
         loop {
             self.gate.appends(&self.site)?;
             self.wait_settled(room)?;
@@ -154,7 +161,10 @@ impl Log {
             }
             match self.write_here(appender, records, room, now)? {
                 Some(offsets) => return Ok(offsets),
-                None => self.wait_spare(room)?,
+                None => {
+                    wanted.get_or_insert_with(|| Wanted::by(self));
+                    self.wait_ready(room)?;
+                }
             }
         }
     }
@@ -191,6 +201,9 @@ impl Log {
         now: i64,
     ) -> Result<Option<Range<u64>>> {
         self.check_total(&appender, room)?;
+        if appender.parked.is_some() {
+            return Ok(None);
+        }
         if !appender.fits(room) && !self.roll(&mut appender, room)? {
             return Ok(None);
         }
@@ -273,8 +286,8 @@ impl Log {
         let Some(limit) = self.limits.load().total else {
             return Ok(());
         };
-        let active = appender.active.as_ref();
-        let here = active.map_or(0, |active| active.place() - active.segment.start());
+        let start = appender.identity().map(|it| it.layout.records_at);
+        let here = start.map_or(0, |start| appender.mark.place - start);
         let used = self.bytes_before.load(Ordering::Relaxed) + here + room.bytes;
         if used > limit {
             return Err(Error::TopicFull {
@@ -337,8 +350,20 @@ impl Log {
         Ok(true)
     }
 
+    /// Waits for what was not there: the files of a parked log, or a segment with room.
+    pub(super) fn wait_ready(self: &Arc<Self>, room: Room) -> Result<()> {
+        let parked = {
+            let appender = self.lock();
+            appender.parked.map(|identity| (identity, appender.mark))
+        };
+        match parked {
+            Some((identity, mark)) => self.unpark(identity, mark),
+            None => self.wait_spare(room),
+        }
+    }
+
     /// Waits until the preparer has made a segment with room for the batch.
-    pub(super) fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
+    fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
         let last = self.lock().last.map(|last| last.capacity);
         let seen = self.shelf.want(self.next_capacity(last, room)?);
         self.setting.preparer.assist(self.as_dirty());

@@ -14,6 +14,7 @@ mod list;
 mod log;
 mod mark;
 mod overlay;
+mod park;
 mod plan;
 mod planner;
 mod riding;

@@ -49,6 +49,11 @@ impl Progress {
         self.header = self.header.max(Some(self.at.0));
     }
 
+    /// Whether everything below an offset is settled, and the header of the segment of that number.
+    pub(super) fn covers(&self, next: u64, number: u32) -> bool {
+        self.settled >= next && self.header >= Some(number)
+    }
+
     fn reach(&mut self, entry: &Entry) {
         if let Some(open) = entry.open.last() {
             self.at = (open.segment.number(), entry.mark.place);

@@ -109,7 +109,7 @@ impl Log {
     /// One round of this log by itself: everything that is not settled is synced in its own files.
     /// What is durable already, in the journal, and what is not `due`, can wait until the log is
     /// quiet; not if there is a `hurry`.
-    fn direct(&self, hurry: bool, due: bool) -> Result<Next> {
+    pub(super) fn direct(&self, hurry: bool, due: bool) -> Result<Next> {
         let mut progress = self.progress();
         let entry = self.ledger.read();
         let fresh = entry.mark.next > self.durable.get();

@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::ALIGN;
 use crate::index::{before_offset, before_time};
 use crate::segment::{Segment, Trouble};
+use crate::sync::Ordering;
 
 /// A place in a log where reading can begin.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ impl Log {
         let Some(link) = links.get(at) else {
             return Err(self.expired(offset));
         };
+        self.used.store(true, Ordering::Relaxed);
         let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
         let place = place_of(&segment, offset);
         Ok(Spot { segment, place })
@@ -43,6 +45,17 @@ impl Log {
             }
         }
         low.checked_sub(1).ok_or_else(|| self.expired(offset))
+    }
+
+    /// The segment of that number, if it is still there.
+    pub(crate) fn numbered(&self, number: u32) -> Result<Option<Arc<Segment>>> {
+        let links = self.segments.now();
+        let at = links.partition_point(|link| link.number < number);
+        let Some(link) = links.get(at).filter(|link| link.number == number) else {
+            return Ok(None);
+        };
+        link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))
+            .map(Some)
     }
 
     /// The segment that follows number `number`, if it has taken over.

@@ -35,6 +35,8 @@ pub(crate) struct Shelf {
 #[derive(Debug)]
 struct State {
     spare: Option<Spare>,
+    /// A spare whose file was let go of: it lies there as it was made.
+    parked: Option<(u32, Layout)>,
     /// The number of the segment that takes over next.
     number: u32,
     /// The length of the last segment that was taken over, if there is one, and of that before.
@@ -57,6 +59,7 @@ impl Shelf {
         Shelf {
             state: Mutex::new(State {
                 spare: None,
+                parked: None,
                 number,
                 capacity,
                 before: capacity,
@@ -98,19 +101,37 @@ impl Shelf {
         self.state().capacity
     }
 
-    /// Removes the spare, which nobody will take over any more, durably: a header may have been
-    /// written to it in vain.
-    pub(crate) fn clear(&self, site: &Site) -> Result<()> {
-        let (spare, placed) = {
+    /// Lets go of the spare's file, which stays where it is; whether there was one. One that is
+    /// spoiled is kept, to be thrown away.
+    pub(crate) fn park(&self) -> bool {
+        let mut state = self.state();
+        let spare = state.spare.take_if(|spare| !spare.spoiled);
+        if let Some(spare) = &spare {
+            state.parked = Some((spare.number, spare.layout));
+        }
+        spare.is_some()
+    }
+
+    /// Removes the spare, which nobody will take over any more; whether its folder's names may
+    /// have changed and are not durable yet.
+    pub(crate) fn remove(&self, site: &Site) -> Result<bool> {
+        let (number, placed) = {
             let mut state = self.state();
-            (state.spare.take(), state.placed)
+            let spare = state.spare.take().map(|spare| spare.number);
+            let parked = state.parked.take().map(|(number, _)| number);
+            (spare.or(parked), state.placed)
         };
-        if let Some(spare) = spare {
-            let path = site.segment(spare.number);
+        if let Some(number) = number {
+            let path = site.segment(number);
             let removed = site.storage.remove_file(&path);
             removed.map_err(|error| Error::io("remove", &path, error))?;
         }
-        if !placed {
+        Ok(placed)
+    }
+
+    /// Removes the spare durably: a header may have been written to it in vain.
+    pub(crate) fn clear(&self, site: &Site) -> Result<()> {
+        if !self.remove(site)? {
             return Ok(());
         }
         let synced = site.storage.sync_dir(&site.dir);
@@ -147,12 +168,15 @@ impl Shelf {
     /// Makes the spare, or makes the one there longer: the preparer's duty. `capacity` is what
     /// the log would choose by itself.
     pub(crate) fn prepare(&self, site: &Site, capacity: u64) {
-        let (spare, number, wanted, placed) = {
+        let (spare, parked, number, wanted, placed) = {
             let mut state = self.state();
             state.begun += 1;
             let wanted = std::mem::take(&mut state.wanted);
-            (state.spare.take(), state.number, wanted, state.placed)
+            let spare = (state.spare.take(), state.parked.take());
+            (spare.0, spare.1, state.number, wanted, state.placed)
         };
+        let spare =
+            spare.or_else(|| parked.and_then(|(number, layout)| again(site, number, layout)));
         let capacity = capacity.max(wanted);
         let fresh = || match place(site, placed).and_then(|()| make(site, number, capacity)) {
             Ok(spare) => (Some(spare), Ok(())),
@@ -211,6 +235,21 @@ fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
     Ok(Spare {
         number,
         file,
+        layout,
+        spoiled: false,
+    })
+}
+
+/// Opens a spare whose file was let go of. One that cannot be opened is made anew.
+fn again(site: &Site, number: u32, layout: Layout) -> Option<Spare> {
+    let path = site.segment(number);
+    let opened = site.storage.open(&path, Access::Write);
+    let file = opened.inspect_err(
+        |error| tracing::warn!(path = %path.display(), %error, "the spare cannot be opened again"),
+    );
+    Some(Spare {
+        number,
+        file: file.ok()?,
         layout,
         spoiled: false,
     })

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use crate::format::{
     ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, most_frames, padded,
 };
+use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{File, View};
 
 /// Where a segment ends.
@@ -43,6 +44,8 @@ pub(crate) struct Segment {
     records: View,
     index: View,
     end: OnceLock<End>,
+    /// Another view of the same file has taken its place.
+    retired: AtomicBool,
 }
 
 impl Segment {
@@ -61,6 +64,7 @@ impl Segment {
             records,
             index,
             end: end.map_or_else(OnceLock::new, OnceLock::from),
+            retired: AtomicBool::new(false),
         }
     }
 
@@ -92,6 +96,17 @@ impl Segment {
     /// Settles where it ends. What was said first stays.
     pub(crate) fn set_end(&self, end: End) {
         self.end.get_or_init(|| end);
+    }
+
+    /// Nothing is published here any more: who goes on reading takes the view that has taken its
+    /// place.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Whether another view has taken its place.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
     }
 
     /// The place up to which frames have been published.

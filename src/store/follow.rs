@@ -36,6 +36,8 @@ pub struct Follow {
     cursors: Vec<Cursor>,
     /// The cursor whose turn it is.
     turn: usize,
+    /// Its cursors hold nothing.
+    resting: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -83,6 +85,7 @@ impl Follow {
             topic,
             cursors,
             turn: 0,
+            resting: false,
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -112,7 +115,10 @@ impl Follow {
         match self.look() {
             Found::Ready(index) => self.take(index),
             Found::Failed(error) => Err(error),
-            Found::Ended | Found::Nothing => Ok(None),
+            Found::Ended | Found::Nothing => {
+                self.cursors.iter_mut().for_each(Cursor::rest);
+                Ok(None)
+            }
         }
     }
 
@@ -135,6 +141,9 @@ impl Follow {
                 Found::Ready(index) => return self.take(index),
                 Found::Ended => return Ok(None),
                 Found::Failed(error) => return Err(error),
+                Found::Nothing if !std::mem::replace(&mut self.resting, true) => {
+                    self.cursors.iter_mut().for_each(Cursor::rest);
+                }
                 Found::Nothing if deadline.is_some_and(|at| at <= Instant::now()) => {
                     return Ok(None);
                 }
@@ -166,6 +175,7 @@ impl Follow {
     }
 
     fn take(&mut self, index: usize) -> Result<Option<StoredRecord<'_>>> {
+        self.resting = false;
         self.turn = (index + 1) % self.cursors.len();
         self.cursors[index].next()
     }

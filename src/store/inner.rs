@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use super::budget::Budget;
 use super::log_cell::LogCell;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
@@ -12,7 +13,7 @@ use crate::journal::{Journal, Pending, TopicSettings, TopicState};
 use crate::options::{Durability, StoreOptions};
 use crate::partition::{Limits, Log, Setting};
 use crate::sync::Watermark;
-use crate::sys::Lock;
+use crate::sys::{Lock, Volume};
 
 /// The store behind every handle.
 #[derive(Debug)]
@@ -21,6 +22,10 @@ pub(crate) struct Inner {
     pub(super) id: [u8; 16],
     pub(super) options: StoreOptions,
     pub(super) lock: Box<dyn Lock>,
+    /// The disk that topics lie on.
+    pub(super) files: Arc<Budget>,
+    /// All of it, where one sync of it can stand for many.
+    pub(super) volume: Option<Arc<dyn Volume>>,
     pub(super) journal: Journal,
     /// What logs are opened with, but for their limits.
     pub(super) setting: Setting,

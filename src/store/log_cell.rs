@@ -75,9 +75,9 @@ impl LogCell {
             bell: Arc::clone(&topic.bell),
             ..store.setting.clone()
         };
-        let storage = &store.options.storage;
+        let storage: Arc<dyn Storage> = Arc::clone(&store.files) as _;
         let place = (&*topic.name, partition, self.id);
-        let site = site(storage, &store.root, store.id, place)?;
+        let site = site(&storage, &store.root, store.id, place)?;
         refuse_links(&site)?;
         let log = Log::open(site, setting, &promises);
         let log = log.map_err(|cause| match cause {
@@ -88,6 +88,7 @@ impl LogCell {
                 cause: Arc::new(cause),
             },
         })?;
+        store.files.watch(&log);
         // All that the journal held for it is in its own files now.
         store.pending().remove(&self.id);
         store.setting.pins.release(self.id);

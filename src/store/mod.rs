@@ -3,7 +3,9 @@
 mod ack;
 mod append;
 mod batch;
+mod budget;
 mod catalog;
+mod closing;
 mod follow;
 mod inner;
 mod inspect;

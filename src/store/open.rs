@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
+use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::log_of_folder;
 use crate::error::{Error, Result};
@@ -15,7 +16,7 @@ use crate::options::StoreOptions;
 use crate::partition::{Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
 use crate::sync::Watermark;
-use crate::sys::{Access, Kind, Lock, LockError, Storage};
+use crate::sys::{Access, Kind, Lock, LockError, Storage, Volume};
 
 /// The folders of a store below its root.
 const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
@@ -40,6 +41,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         },
         _ => Error::io("inspect", root, error),
     })?;
+    // Before anything is written: it tells of what fails from here on.
+    let volume = volume(storage.as_ref(), root);
     let id = store_id(&storage, root, &options)?;
     let threads = |threads| if options.inline { 0 } else { threads };
     let flusher = Crew::start("flusher", threads(options.sync_workers), |log| log.round())?;
@@ -61,7 +64,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         boot: storage.boot(),
         pid: std::process::id(),
     };
-    let journal = site(&storage, root, id);
+    let files = Budget::new(Arc::clone(&storage), options.open_files());
+    let journal = site(&files.on_top(), root, id);
     let taken = take_over(&storage, root, journal, &setting, owner);
     let (opened, ids) = taken.inspect_err(|_| {
         // The journal may be waiting for its next round, which must not come after the lock.
@@ -80,6 +84,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         root: root.to_owned(),
         id,
         lock,
+        files,
+        volume,
         journal: opened.journal,
         setting,
         clean: before.closed(),
@@ -92,6 +98,14 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         options,
     });
     Ok(inner)
+}
+
+/// The file system that the store lies on, where it can be synced as a whole.
+fn volume(storage: &dyn Storage, root: &Path) -> Option<Arc<dyn Volume>> {
+    let volume = storage.volume(root);
+    volume
+        .inspect_err(|error| tracing::debug!(%error, "each file is synced by itself"))
+        .ok()
 }
 
 /// Takes over the journal, and finishes what its last owner left.

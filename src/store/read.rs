@@ -127,6 +127,11 @@ impl Cursor {
         Ok(())
     }
 
+    /// Holds nothing while there is nothing to read.
+    pub(super) fn rest(&mut self) {
+        self.cursor.rest();
+    }
+
     pub(super) fn log(&self) -> &Arc<Log> {
         self.cursor.log()
     }

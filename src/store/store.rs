@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::catalog;
+use super::closing;
 use super::inner::{Inner, TopicInner};
 use super::leftovers;
-use super::log_cell::stated;
 use super::open::{open, open_all};
 use super::topic::Topic;
 use crate::error::{Error, Result};
@@ -286,24 +286,21 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
         .flat_map(|topic| topic.all_open_logs())
         .collect();
     for log in &logs {
-        keep(log.drain());
+        log.refuse();
+    }
+    if closing::volume(inner, &logs).is_none() {
+        Log::flush_together(&inner.setting.flusher, logs.iter().cloned());
+        logs.iter().for_each(|log| keep(log.drain()));
     }
     for crew in inner.crews() {
         crew.stop();
     }
     // From here on this thread does every duty itself.
-    let mut ends = Vec::new();
     let mut settled = true;
-    for log in &logs {
-        match log.finish_close() {
-            Ok(Some(end)) => ends.push(stated(log.site().log, &end)),
-            Ok(None) => {}
-            Err(error) => {
-                settled = false;
-                keep(Err(error));
-            }
-        }
-    }
+    let ends = closing::settle(inner, &logs, |error| {
+        settled = false;
+        keep(Err(error));
+    });
     keep(record_ends(inner, ends, settled));
     keep(inner.journal.drain());
     keep(inner.journal.finish_close().map(|_| ()));

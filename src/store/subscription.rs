@@ -225,6 +225,7 @@ impl Subscription {
             .into_iter()
             .find(|index| self.cursors[*index].is_ready())
         else {
+            self.cursors.iter_mut().for_each(Cursor::rest);
             return Ok(None);
         };
         self.turn = (index + 1) % count;

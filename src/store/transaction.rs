@@ -44,6 +44,7 @@ pub(super) fn commit(
     events: &[Event],
     now: i64,
 ) -> Result<Vec<Range<u64>>> {
+    let mut wanted = Vec::new();
     loop {
         let logs = parts
             .iter()
@@ -55,6 +56,7 @@ pub(super) fn commit(
             Err(lacking) => lacking,
         };
         drop(claims);
+        wanted.push(lacking.log.want_files());
         lacking.log.wait_for(lacking.lacks, lacking.room)?;
     }
 }

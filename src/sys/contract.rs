@@ -285,3 +285,22 @@ fn a_file_too_large_for_the_disk_leaves_no_name() {
         assert_eq!(disk.kind(&path).unwrap(), None);
     });
 }
+
+#[test]
+fn a_sync_of_the_volume_covers_bytes_and_names_of_every_file() {
+    on_each(|disk, root| {
+        let volume = disk.volume(root).unwrap();
+        disk.create_dir(&root.join("folder")).unwrap();
+        for name in ["a", "folder/b"] {
+            let file = disk.create(&root.join(name), 4096).unwrap();
+            file.write_at(b"bytes", 512).unwrap();
+        }
+        volume.sync().unwrap();
+        volume.sync().unwrap();
+        assert_eq!(disk.stats().volume_syncs.get(), 2);
+        assert_eq!(disk.stats().syncs.get(), 0);
+        assert_eq!(kind(disk.volume(&root.join("no"))), ErrorKind::NotFound);
+        let file = disk.open(&root.join("folder/b"), Access::Read).unwrap();
+        assert_eq!(&content(&*file)[512..517], b"bytes");
+    });
+}

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::allocate::allocate;
 use super::append_map::{Map, Pattern};
 use super::lock::{self, Holder};
-use super::{Access, Backend, Entry, File, Kind, Lock, LockError, Stats, Storage};
+use super::{Access, Backend, Entry, File, Kind, Lock, LockError, Stats, Storage, Volume};
 
 /// Who may read what a [`Disk`] makes. Only its owner ever writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -153,6 +153,22 @@ impl Storage for Disk {
         Ok(rustix::fs::fsync(fd)?)
     }
 
+    /// Before Linux 5.8 the sync of a file system kept quiet about what it could not write; and not
+    /// every file system passes it on to where the bytes come to lie.
+    fn volume(&self, dir: &Path) -> io::Result<Arc<dyn Volume>> {
+        let release = rustix::system::uname();
+        let magic = retry(|| rustix::fs::statfs(dir))?.f_type as u32;
+        if !tells_of_syncs(release.release().to_bytes()) || !is_in_place(magic) {
+            return Err(ErrorKind::Unsupported.into());
+        }
+        let (fd, stats) = (open_dir(dir)?, Arc::clone(&self.stats));
+        Ok(Arc::new(DiskVolume { fd, stats }))
+    }
+
+    fn most_open(&self) -> Option<u64> {
+        rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    }
+
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
         match fs::symlink_metadata(path) {
             Ok(meta) => Ok(Some(kind_of(meta.file_type()))),
@@ -195,6 +211,30 @@ impl Storage for Disk {
     fn stats(&self) -> &Stats {
         &self.stats
     }
+}
+
+#[derive(Debug)]
+struct DiskVolume {
+    fd: OwnedFd,
+    stats: Arc<Stats>,
+}
+
+impl Volume for DiskVolume {
+    fn sync(&self) -> io::Result<()> {
+        self.stats.volume_syncs.add(1);
+        Ok(rustix::fs::syncfs(&self.fd)?)
+    }
+}
+
+/// Whether a kernel of that release tells the caller of `syncfs` what could not be written.
+fn tells_of_syncs(release: &[u8]) -> bool {
+    let mut numbers = release
+        .split(|byte| !byte.is_ascii_digit())
+        .map(|digits| str::from_utf8(digits).ok()?.parse::<u32>().ok());
+    let mut number = || numbers.next().flatten();
+    number()
+        .zip(number())
+        .is_some_and(|version| version >= (5, 8))
 }
 
 #[derive(Debug)]
@@ -354,12 +394,16 @@ fn kind_of(kind: fs::FileType) -> Kind {
     }
 }
 
+/// Whether it is ext2, ext3, ext4, xfs or tmpfs.
+fn is_in_place(magic: u32) -> bool {
+    matches!(magic, 0xEF53 | 0x5846_5342 | 0x0102_1994)
+}
+
 /// Where a store into preallocated pages cannot fail: file systems that overwrite in place. Remote
 /// ones keep none of the promises of a shared page cache.
 fn backend_for(magic: u32) -> io::Result<Backend> {
     match magic {
-        // ext2/3/4, xfs, tmpfs.
-        0xEF53 | 0x5846_5342 | 0x0102_1994 => Ok(Backend::Mapped),
+        magic if is_in_place(magic) => Ok(Backend::Mapped),
         // nfs, smb, smb2, cifs, 9p, ceph, afs (two of them), coda, ncp, lustre, gpfs, gfs2, ocfs2,
         // vboxsf: remote, or shared between machines.
         0x6969 | 0x517B | 0xFE53_4D42 | 0xFF53_4D42 | 0x0102_1997 | 0x00C3_6400 | 0x5346_414F

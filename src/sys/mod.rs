@@ -84,6 +84,14 @@ pub trait Lock: fmt::Debug + Send + Sync {
     fn release(&self) -> io::Result<()>;
 }
 
+/// All of a file system, held open so that its syncs tell what could not be written since.
+pub trait Volume: fmt::Debug + Send + Sync {
+    /// Makes durable whatever was written or named on it before. Fails if anything could not be
+    /// written since the volume was opened; like that of a file, such a sync must not be tried
+    /// again, and nothing is known then of any file that had bytes to write.
+    fn sync(&self) -> io::Result<()>;
+}
+
 /// A disk: folders, names and files.
 ///
 /// One suite of tests (`sys/contract.rs`) holds every implementation to these sentences.
@@ -115,6 +123,17 @@ pub trait Storage: fmt::Debug + Send + Sync {
 
     /// Makes the names of a folder durable: what was created, renamed or removed in it.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// The file system that holds `dir`, with all files and names on it: for many syncs in one.
+    /// [`io::ErrorKind::Unsupported`] where such a sync does not tell what it could not write.
+    fn volume(&self, _dir: &Path) -> io::Result<Arc<dyn Volume>> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// How many files the process may hold open, where that is limited.
+    fn most_open(&self) -> Option<u64> {
+        None
+    }
 
     /// What a path leads to, itself not followed; `None` where there is nothing.
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
@@ -188,6 +207,8 @@ pub struct Stats {
     pub bytes_written: Counter,
     /// Calls of [`File::sync`].
     pub syncs: Counter,
+    /// Calls of [`Volume::sync`].
+    pub volume_syncs: Counter,
     /// Calls of [`Storage::sync_dir`].
     pub dir_syncs: Counter,
     /// Files made.

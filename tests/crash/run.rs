@@ -16,6 +16,8 @@ use crate::wide::Bulk;
 
 /// One seed in so many waits with every append; the others are relaxed.
 const STRICT: u64 = 3;
+/// One seed in so many has hardly any files open.
+const TIGHT: u64 = 4;
 /// Where the store lies.
 pub const ROOT: &str = "/store";
 
@@ -79,6 +81,8 @@ pub struct Run<'a> {
     pub whole: bool,
     /// The topic that makes the journal long, in a program that is wide.
     pub bulk: Option<Bulk>,
+    /// So few files are held open that logs are parked all the time.
+    files: Option<usize>,
     /// A checksum of the disk after each crash, and at the end.
     pub prints: Vec<u32>,
     loud: bool,
@@ -106,6 +110,9 @@ impl<'a> Run<'a> {
             acks: Vec::new(),
             whole: true,
             bulk: Bulk::of(seed),
+            files: seed
+                .is_multiple_of(TIGHT)
+                .then_some(1 + (seed / TIGHT % 3) as usize),
             prints: Vec::new(),
             loud,
         }
@@ -124,10 +131,14 @@ impl<'a> Run<'a> {
     }
 
     pub fn options(&self) -> StoreOptions {
-        StoreOptions::new()
+        let options = StoreOptions::new()
             .storage(Arc::new(self.sim.clone()))
             .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
-            .inline()
+            .inline();
+        match self.files {
+            Some(files) => options.max_open_files(files),
+            None => options,
+        }
     }
 
     pub fn open_store(&self) -> Check<Store> {

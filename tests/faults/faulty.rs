@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tidelog::sys::{
     Access, Backend, Disk, Entry, File, Holder, Kind, Lock, LockError, Map, Mode, Stats, Storage,
+    Volume,
 };
 
 /// A call that can be made to fail.
@@ -18,6 +19,7 @@ pub enum Call {
     SyncDir,
     Write,
     Map,
+    Volume,
 }
 
 /// What the next calls of a kind, on paths that contain a part, are answered.
@@ -38,6 +40,8 @@ struct State {
     waiting: usize,
     /// How many files were made or opened to be written to.
     writable: usize,
+    /// How many files of topics were made or opened.
+    of_topics: usize,
 }
 
 #[derive(Debug, Default)]
@@ -127,6 +131,16 @@ impl Faulty {
         self.orders.lock().writable
     }
 
+    /// How many files of topics were made or opened.
+    pub fn opened_of_topics(&self) -> usize {
+        self.orders.lock().of_topics
+    }
+
+    fn note(&self, path: &Path) {
+        let of_topics = path.to_string_lossy().contains("/topics/");
+        self.orders.lock().of_topics += usize::from(of_topics);
+    }
+
     /// Takes all orders back.
     pub fn heal(&self) {
         self.orders.lock().orders.clear();
@@ -153,11 +167,13 @@ impl Storage for Faulty {
     fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>> {
         self.orders.check(Call::Create, path)?;
         self.orders.lock().writable += 1;
+        self.note(path);
         Ok(self.wrap(path, self.disk.create(path, len)?))
     }
 
     fn open(&self, path: &Path, access: Access) -> io::Result<Arc<dyn File>> {
         self.orders.lock().writable += usize::from(access == Access::Write);
+        self.note(path);
         Ok(self.wrap(path, self.disk.open(path, access)?))
     }
 
@@ -176,6 +192,12 @@ impl Storage for Faulty {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         self.orders.check(Call::SyncDir, dir)?;
         self.disk.sync_dir(dir)
+    }
+
+    fn volume(&self, dir: &Path) -> io::Result<Arc<dyn Volume>> {
+        let volume = self.disk.volume(dir)?;
+        let orders = Arc::clone(&self.orders);
+        Ok(Arc::new(FaultyVolume { volume, orders }))
     }
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
@@ -204,6 +226,19 @@ impl Storage for Faulty {
 
     fn stats(&self) -> &Stats {
         self.disk.stats()
+    }
+}
+
+#[derive(Debug)]
+struct FaultyVolume {
+    volume: Arc<dyn Volume>,
+    orders: Arc<Orders>,
+}
+
+impl Volume for FaultyVolume {
+    fn sync(&self) -> io::Result<()> {
+        self.orders.check(Call::Volume, Path::new(""))?;
+        self.volume.sync()
     }
 }
 

@@ -18,6 +18,7 @@ pub fn alone(test: &str, act: impl FnOnce()) {
     }
     let output = Command::new(env::current_exe().unwrap())
         .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .arg("--include-ignored")
         .env(ALONE, "1")
         .stdin(Stdio::null())
         .output()
@@ -29,6 +30,7 @@ pub fn alone(test: &str, act: impl FnOnce()) {
         "{}\n{said}\n{complained}",
         output.status
     );
+    print!("{said}");
     assert!(
         said.contains("1 passed"),
         "{test} is not the name of one test: {said}"

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::faults::{Call, crashed};
 use super::world::World;
 use crate::sys::append_map::Map;
-use crate::sys::{Access, File, Lock, Stats};
+use crate::sys::{Access, File, Lock, Stats, Volume};
 
 /// Takes the world's lock. A test that panicked with it leaves nothing half done.
 pub(super) fn hold(world: &Mutex<World>) -> MutexGuard<'_, World> {
@@ -172,6 +172,50 @@ impl Drop for SimFile {
                 bytes.handles -= 1;
             }
             world.forget(self.node);
+        }
+    }
+}
+
+/// The whole disk, as one life of the machine opened it.
+#[derive(Debug)]
+pub(super) struct SimVolume {
+    world: Arc<Mutex<World>>,
+    stats: Arc<Stats>,
+    path: PathBuf,
+    generation: u64,
+}
+
+impl SimVolume {
+    pub(super) fn open(
+        world: &Arc<Mutex<World>>,
+        stats: &Arc<Stats>,
+        path: &Path,
+        generation: u64,
+    ) -> Arc<dyn Volume> {
+        Arc::new(Self {
+            world: Arc::clone(world),
+            stats: Arc::clone(stats),
+            path: path.to_owned(),
+            generation,
+        })
+    }
+}
+
+impl Volume for SimVolume {
+    fn sync(&self) -> io::Result<()> {
+        self.stats.volume_syncs.add(1);
+        let mut world = hold(&self.world);
+        if world.generation != self.generation {
+            return Err(crashed());
+        }
+        match world.enter(Call::Sync, &self.path) {
+            Ok(()) => world.sync_all(),
+            Err(error) => {
+                if !world.stopped {
+                    world.fail_sync_all()?;
+                }
+                Err(error)
+            }
         }
     }
 }

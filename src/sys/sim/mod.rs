@@ -42,10 +42,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub use clock::SimClock;
 pub use faults::{Call, Crashed, Fault, When, is_crash};
 
-use super::{Access, Backend, Entry, File, Holder, Kind, Lock, LockError, Stats, Storage};
+use super::{Access, Backend, Entry, File, Holder, Kind, Lock, LockError, Stats, Storage, Volume};
 use bytes::{Bytes, SECTOR};
 use chance::Chance;
-use file::{SimFile, SimLock, hold};
+use file::{SimFile, SimLock, SimVolume, hold};
 use world::{Image, Names, Node, World};
 
 /// How a life of the simulated machine ends.
@@ -336,6 +336,15 @@ impl Storage for Sim {
         let mut world = self.enter(Call::SyncDir, dir)?;
         let folder = world.find(dir)?;
         world.sync_dir(folder)
+    }
+
+    fn volume(&self, dir: &Path) -> io::Result<Arc<dyn Volume>> {
+        let world = self.enter(Call::Ask, dir)?;
+        world.find(dir)?;
+        let generation = world.generation;
+        drop(world);
+        let (world, stats) = (&self.world, &self.stats);
+        Ok(SimVolume::open(world, stats, dir, generation))
     }
 
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {

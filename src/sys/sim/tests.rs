@@ -326,3 +326,25 @@ fn one_seed_twice_gives_one_disk_and_another_seed_another() {
     }
     assert_ne!(life(1), life(2));
 }
+
+/// What one sync of the whole disk covers: a cut takes nothing of it. One that fails leaves bytes
+/// that look right until the cut, and the next one proves nothing.
+#[test]
+fn a_sync_of_the_volume_keeps_everything_and_a_failed_one_is_not_made_good() {
+    for fails in [false, true] {
+        let sim = Sim::new(3);
+        let volume = sim.volume(path("/")).unwrap();
+        sim.create_dir(path("/folder")).unwrap();
+        let file = sim.create(path("/folder/a"), 64 << 10).unwrap();
+        file.write_at(&[7; 64 << 10], 0).unwrap();
+        if fails {
+            sim.fail(Fault::new(Call::Sync, When::Nth(0), libc::EIO));
+            assert_eq!(volume.sync().unwrap_err().raw_os_error(), Some(libc::EIO));
+        }
+        volume.sync().unwrap();
+        sim.crash(Crash::Cut(Keep::Nothing)).unwrap();
+        let left = sim.bytes(path("/folder/a")).unwrap();
+        assert_eq!(left.iter().all(|byte| *byte == 7), !fails);
+        assert!(is_crash(&volume.sync().unwrap_err()));
+    }
+}

@@ -201,6 +201,25 @@ impl World {
         Ok(())
     }
 
+    /// Everything is synced, bytes and names.
+    pub(super) fn sync_all(&mut self) -> io::Result<()> {
+        self.files().try_for_each(Bytes::sync)?;
+        let folders = self.nodes.iter();
+        let folders = folders.filter(|(_, node)| matches!(node, Node::Folder(_)));
+        let folders: Vec<u64> = folders.map(|(number, _)| *number).collect();
+        folders.into_iter().try_for_each(|it| self.sync_dir(it))
+    }
+
+    /// A sync of everything fails: some bytes of each file got to the medium, no name did.
+    pub(super) fn fail_sync_all(&mut self) -> io::Result<()> {
+        let mut chance = self.chance.clone();
+        let failed = self
+            .files()
+            .try_for_each(|bytes| bytes.fail_sync(&mut chance));
+        self.chance = chance;
+        failed
+    }
+
     /// Drops a node that has no name left and that nobody holds open.
     pub(super) fn forget(&mut self, node: u64) {
         let open = matches!(self.nodes.get(&node), Some(Node::File(bytes)) if bytes.handles > 0);
