@@ -18,6 +18,7 @@ mod limits;
 mod locks;
 mod many;
 mod names;
+mod redo_files;
 mod restored;
 mod rot;
 mod stale;
