@@ -105,7 +105,7 @@ impl Rescue {
                 Ok(_) => {}
                 // It may have been just what the log needs.
                 Err(flaw) => {
-                    return Err(site.mismatch(&site.dir, &format!("record {offset}: {flaw}")));
+                    return Err(site.mismatch(&site.dir, format!("record {offset}: {flaw}")));
                 }
             }
         }

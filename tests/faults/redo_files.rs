@@ -171,7 +171,7 @@ fn a_thread_of_the_store_copies_out_what_a_failed_topic_needs() {
         };
         acks.push(ack);
         acks.push(all[1].append_nowait("both").unwrap());
-        let _ = store.flush();
+        drop(store.flush());
         let rode = store.existing_topic("bad").unwrap().partition(0).unwrap();
         if !ordered && rode.end().unwrap() > 3 {
             machine.sim.fail(broken.clone());
