@@ -3,7 +3,7 @@
 //!
 //! Not part of the interface; it exists only under `cfg(fuzzing)` and in tests.
 
-pub use crate::format::fuzzing::{identity, index, record, slot};
+pub use crate::format::fuzzing::{identity, index, record, redo_file, slot};
 
 /// Arbitrary bytes as the payload of a journal record.
 pub fn journal_event(bytes: &[u8]) {

@@ -1,5 +1,7 @@
 //! Journalled rounds: many topics by one sync, and what becomes of them when something fails.
 
+mod common;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -302,6 +304,15 @@ fn an_idle_topic_does_not_pin_the_journal_under_busy_ones() {
     assert!(most > 8 << 20, "nothing rode: {most}");
     assert!(most < 56 << 20, "{most}");
     drop(busy);
+    // D29. As a kill would leave it: what is replayed when it is opened is bounded, too.
+    let image = dir.path().join("killed");
+    common::copy(&root, &image).unwrap();
+    store.close().unwrap();
+    let store = Store::open_with(&image, StoreOptions::new().inline()).unwrap();
+    let read = store.io().bytes_read.get();
+    assert!(read < 64 << 20, "{read}");
+    assert_eq!(payloads(&store, "idle"), ["once"]);
+    assert_eq!(payloads(&store, "a").len(), 500);
     store.close().unwrap();
 }
 

@@ -4,12 +4,23 @@ use std::collections::BTreeMap;
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
+/// After so many more bytes, copying out what a failed log needs is tried again.
+const PUT_OFF: u64 = 1 << 20;
+
 /// For each log whose own files are behind: where in the journal its redo begins.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    pins: Mutex<BTreeMap<u64, Pin>>,
+    held: Mutex<Held>,
     /// Bytes that the journal has held so far, events and redo.
     written: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    pins: BTreeMap<u64, Pin>,
+    /// Logs that will not let go by themselves, and how many bytes must have been written before
+    /// somebody sees to that.
+    failed: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -21,9 +32,9 @@ struct Pin {
 }
 
 impl Pins {
-    fn pins(&self) -> MutexGuard<'_, BTreeMap<u64, Pin>> {
+    fn held(&self) -> MutexGuard<'_, Held> {
         // Nothing that can panic runs under this mutex.
-        self.pins
+        self.held
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -41,22 +52,46 @@ impl Pins {
     /// The journal must keep what it holds from that offset on, for this log.
     pub(crate) fn hold(&self, log: u64, from: u64) {
         let at = self.written();
-        self.pins().entry(log).or_insert(Pin { from, at });
+        self.held().pins.entry(log).or_insert(Pin { from, at });
     }
 
-    /// The log's own files are safe.
+    /// The log's own files are safe, or what it needs is kept elsewhere.
     pub(crate) fn release(&self, log: u64) {
-        self.pins().remove(&log);
+        let mut held = self.held();
+        held.pins.remove(&log);
+        held.failed.remove(&log);
+    }
+
+    /// The log has failed: what it needs, now or by a round that is under way, it needs until the
+    /// store is opened again.
+    pub(crate) fn fail(&self, log: u64) {
+        self.held().failed.entry(log).or_insert(0);
+    }
+
+    /// A failed log for which the journal must keep something, and from where on, if it is time to
+    /// copy that out.
+    pub(crate) fn orphan(&self) -> Option<(u64, u64)> {
+        let written = self.written();
+        let held = self.held();
+        let due = held.failed.iter().filter(|(_, at)| **at <= written);
+        let pinned = |log: &u64| held.pins.get(log).map(|pin| (*log, pin.from));
+        due.filter_map(|(log, _)| pinned(log)).next()
+    }
+
+    /// It could not be copied out.
+    pub(crate) fn put_off(&self, log: u64) {
+        let at = self.written() + PUT_OFF;
+        self.held().failed.insert(log, at);
     }
 
     /// Bytes that were written since the journal has to keep some for this log.
     pub(crate) fn age(&self, log: u64) -> u64 {
-        let pin = self.pins().get(&log).copied();
+        let pin = self.held().pins.get(&log).copied();
         pin.map_or(0, |pin| self.written() - pin.at)
     }
 
     /// The lowest offset that the journal must keep, if any.
     pub(crate) fn lowest(&self) -> Option<u64> {
-        self.pins().values().map(|pin| pin.from).min()
+        self.held().pins.values().map(|pin| pin.from).min()
     }
 }

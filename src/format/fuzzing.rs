@@ -10,6 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::record::{Frame, HEAD, Head, MAX_FRAME, Parts, checksum, padded};
+use super::redo_file::{MAGIC as REDO_FILE, RedoFile, RedoFileHead};
 use super::{Entry, Header, Identity, Layout, SECTOR, Sector, Seed, Slot, choose, entries};
 use super::{identity, slot};
 
@@ -164,6 +165,24 @@ pub fn index(bytes: &[u8]) {
     }
 }
 
+/// Arbitrary bytes as a file of redo.
+pub fn redo_file(bytes: &[u8]) {
+    redo_file_holds(bytes);
+    let Ok((mut head, stretches)) = RedoFileHead::read_from_prefix(bytes) else {
+        return;
+    };
+    head.magic = REDO_FILE;
+    head.length = (bytes.len() as u64).into();
+    head.checksum = head.checksum(stretches).into();
+    redo_file_holds(&[head.as_bytes(), stretches].concat());
+}
+
+fn redo_file_holds(bytes: &[u8]) {
+    if let Ok(file) = RedoFile::decode(bytes) {
+        assert_eq!(file.encode().as_deref(), Ok(bytes));
+    }
+}
+
 /// The bytes as a sector, short ones filled up with zeroes.
 fn sector(bytes: &[u8]) -> [u8; SECTOR] {
     let mut sector = [0; SECTOR];
@@ -181,7 +200,7 @@ mod tests {
     use super::*;
     use crate::format::identity::MAX_PARTITIONS;
     use crate::format::record::Producer;
-    use crate::format::{Predecessor, Stamp, TopicName};
+    use crate::format::{Predecessor, Redo, Stamp, Stretch, TopicName};
 
     /// Things that decode, as the fuzzer's seeds are.
     fn sound() -> Vec<Vec<u8>> {
@@ -242,7 +261,26 @@ mod tests {
         let page = [identity.as_slice(), &slot, &[0; SECTOR], &slot].concat();
         let (mut entry, place8) = Entry::new(None, 7, 8_200).unwrap().encode();
         entry[12..].copy_from_slice(place8.as_bytes());
-        vec![frame, identity, page, entry.repeat(3)]
+        let redo = Redo {
+            of: Stretch {
+                log: 17,
+                number: 2,
+                nonce: 0xfeed,
+                first: 9_000,
+                next: 9_001,
+                place: 8_192,
+            },
+            identity: None,
+            frames: frame.clone(),
+        };
+        let redo = RedoFile {
+            store: [1; 16],
+            log: 17,
+            nonce: 1,
+            stretches: vec![redo],
+        };
+        let redo = redo.encode().unwrap();
+        vec![frame, identity, page, entry.repeat(3), redo]
     }
 
     fn all_hold(bytes: &[u8]) {
@@ -250,6 +288,7 @@ mod tests {
         identity(bytes);
         slot(bytes);
         index(bytes);
+        redo_file(bytes);
     }
 
     #[test]

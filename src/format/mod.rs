@@ -7,7 +7,7 @@
 //! * [`Slot`]: the sectors from which recovery may start, and the seal.
 //! * [`Entry`]: the sparse index of a segment.
 //! * [`Parts`] and [`Frame`]: a record on its way in and on its way out.
-//! * [`Redo`]: frames as the journal keeps them.
+//! * [`Redo`]: frames as the journal keeps them; [`RedoFile`]: those of a failed log, in a file.
 //! * [`Layout`]: where in a segment these lie.
 //!
 //! Decoding promises three things. No bytes make it panic, allocate, or read past what it was
@@ -44,6 +44,7 @@ mod name;
 mod oversize;
 mod record;
 mod redo;
+mod redo_file;
 mod seed;
 mod slot;
 #[cfg(test)]
@@ -59,6 +60,7 @@ pub(crate) use name::TopicName;
 pub(crate) use oversize::Oversize;
 pub(crate) use record::{Frame, HEAD, Parts, Peek, Stamp, most_frames, padded};
 pub(crate) use redo::{Redo, Stretch};
+pub(crate) use redo_file::RedoFile;
 pub(crate) use seed::Seed;
 pub(crate) use slot::{Choice, Sector, Slot, choose};
 

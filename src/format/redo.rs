@@ -118,7 +118,6 @@ impl Redo {
     }
 
     /// The page that reads as this.
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn encode(&self, page: &mut Vec<u8>) -> Result<(), Flaw> {
         self.of.encode(self.identity.as_deref(), &self.frames, page)
     }

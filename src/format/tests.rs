@@ -9,7 +9,7 @@ use super::record::{self, Head, ProducerTail};
 use super::record::{MAX_FRAME, Producer};
 use super::{ALIGN, Entry, Frame, Header};
 use super::{PAGE, Parts, SECTOR, Sector, Seed, Stamp, VERSION, padded};
-use super::{headers, identity, layout, slot};
+use super::{headers, identity, layout, redo_file, slot};
 
 const PAGE_TEXT: &str = include_str!("../../docs/format.md");
 
@@ -123,6 +123,9 @@ fn every_field_is_where_the_page_says() {
     assert_eq!(rows("Producer", FIELDS), producer);
     let header = fields!(headers::HeaderHead: name value);
     assert_eq!(rows("Header", FIELDS), header);
+    let redo =
+        fields!(redo_file::RedoFileHead: magic version flags checksum store log nonce length);
+    assert_eq!(rows("Redo file", FIELDS), redo);
 }
 
 #[test]
@@ -156,6 +159,7 @@ fn every_constant_is_what_the_page_says() {
     let magics = [
         ("identity", identity::MAGIC.as_slice()),
         ("slot", &slot::MAGIC),
+        ("redo file", &redo_file::MAGIC),
     ];
     let magics = magics.map(|(name, bytes)| [name.to_owned(), hex(bytes)]);
     assert_eq!(rows("Constants", ["magic", "bytes"]), magics);
@@ -212,6 +216,7 @@ fn the_page_has_no_table_that_is_not_checked() {
         "Record",
         "Producer",
         "Header",
+        "Redo file",
     ];
     assert_eq!(found, known);
 }

@@ -43,6 +43,13 @@ pub(crate) enum Event {
         /// Which log.
         log: u64,
     },
+    /// The redo that a failed log needs lies in a file of its own.
+    RedoFile {
+        /// Which log.
+        log: u64,
+        /// Which file: drawn at random.
+        nonce: u64,
+    },
     /// Retention moved the start of a log.
     Start(LogStart),
     /// The owner of this epoch left in good order: every log it used has its end recorded.

@@ -53,6 +53,8 @@ pub(crate) struct LogState {
     pub(crate) start: Option<LogStart>,
     /// Where it ended when that was last recorded.
     pub(crate) end: Option<LogEnd>,
+    /// Which file has redo that it needs beyond that end, if there is one.
+    pub(crate) redo_file: Option<u64>,
 }
 
 /// What a fold carries beyond the facts that still hold; the last part of a snapshot holds it.
@@ -170,6 +172,12 @@ impl Fold {
         self.logs.get(&id)
     }
 
+    /// The logs whose redo has a file of its own, and which file.
+    pub(crate) fn redo_files(&self) -> impl Iterator<Item = (u64, u64)> {
+        let named = |(log, state): (&u64, &LogState)| Some((*log, state.redo_file?));
+        self.logs.iter().filter_map(named)
+    }
+
     /// The offset below which all records of a log were once durable, as far as events say: what
     /// is missing below it is damage, and no offset below it is ever given again.
     pub(crate) fn promise(&self, log: u64) -> u64 {
@@ -202,7 +210,9 @@ impl Fold {
             let settled = state.settled.then_some(Event::Settled { log });
             let start = state.start.clone().map(Event::Start);
             let end = state.end.clone().map(|end| Event::Ends { ends: vec![end] });
-            [settled, start, end].into_iter().flatten()
+            let redo_file = state.redo_file;
+            let redo_file = redo_file.map(|nonce| Event::RedoFile { log, nonce });
+            [settled, start, end, redo_file].into_iter().flatten()
         });
         let left = self.owner.iter().filter(|_| self.closed);
         let closed = left.map(|owner| Event::Closed { epoch: owner.epoch });
@@ -242,8 +252,9 @@ impl Fold {
             } => self.put_checkpoint(*subscription, *partition, *next),
             Event::Ends { ends } => ends
                 .iter()
-                .map(|end| self.on_log(end.log, |log| log.end = Some(end.clone())))
+                .map(|end| self.on_log(end.log, |log| log.ends(end)))
                 .sum(),
+            Event::RedoFile { log, nonce } => self.on_log(*log, |log| log.redo_file = Some(*nonce)),
             Event::Settled { log } => self.on_log(*log, |log| log.settled = true),
             Event::Start(start) => self.on_log(start.log, |log| log.start = Some(start.clone())),
             Event::Closed { epoch } => self.close(*epoch),
@@ -332,6 +343,7 @@ impl Fold {
                 settled: false,
                 start: None,
                 end: None,
+                redo_file: None,
             };
             self.logs.insert(log, state);
         }
@@ -432,6 +444,14 @@ impl Fold {
     }
 }
 
+impl LogState {
+    /// Whoever states an end has made everything below it safe in the log's own files.
+    fn ends(&mut self, end: &LogEnd) {
+        self.end = Some(end.clone());
+        self.redo_file = None;
+    }
+}
+
 impl Carried {
     /// Lifts the next ids above all that an event mentions, in whatever role: where the event that
     /// made a thing was lost, a later one about it still keeps its id from being used again.
@@ -450,7 +470,7 @@ impl Carried {
             Event::SubscriptionDeleted { id } => self.subscription(*id),
             Event::Checkpoint { subscription, .. } => self.subscription(*subscription),
             Event::Ends { ends } => ends.iter().for_each(|end| self.log(end.log)),
-            Event::Settled { log } => self.log(*log),
+            Event::Settled { log } | Event::RedoFile { log, .. } => self.log(*log),
             Event::Start(start) => self.log(start.log),
         }
     }

@@ -98,6 +98,10 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
             ],
         },
         Event::Settled { log: 1 },
+        Event::RedoFile {
+            log: 1,
+            nonce: u64::MAX,
+        },
         Event::Start(LogStart {
             log: 1,
             segment: 2,

@@ -10,7 +10,9 @@ use super::read::{Read, read};
 use super::record::transaction;
 use super::redo::Pending;
 use super::rounds::{Shared, stamp, writables};
+use super::side;
 use crate::error::{Error, Result};
+use crate::flush::RedoSink;
 use crate::format::TopicName;
 use crate::options::{Durability, MAX_RECORD_BYTES};
 use crate::partition::{Limits, Log, Promises, RecordedEnd, Setting, Site};
@@ -41,7 +43,7 @@ const PROMISES: Promises = Promises {
 
 /// The store's own log: every durable fact that is not a record.
 #[derive(Debug)]
-pub(crate) struct Journal(Arc<Shared>);
+pub(crate) struct Journal(pub(super) Arc<Shared>);
 
 /// What is written so far, durable or not.
 #[derive(Debug)]
@@ -120,13 +122,14 @@ impl Journal {
         setting.limits = LIMITS;
         // It is only ever read through its files, so its tail is cut in place in any boot.
         setting.same_boot = false;
-        let (epoch, flusher) = (setting.epoch, Arc::clone(&setting.flusher));
-        let pins = Arc::clone(&setting.pins);
-        pins.count(found.written);
+        let epoch = setting.epoch;
+        setting.pins.count(found.written);
         for (log, pending) in &found.pending {
-            pins.hold(*log, pending.from);
+            if let Some(from) = pending.from {
+                setting.pins.hold(*log, from);
+            }
         }
-        let log = Log::open(site, setting, &PROMISES)?;
+        let log = Log::open(site, setting.clone(), &PROMISES)?;
         let book = Book {
             fold: found.fold.clone(),
             since: found.since,
@@ -134,9 +137,10 @@ impl Journal {
             written: 0,
             unfinished: None,
         };
-        let journal = Journal(Shared::new(log, Mutex::new(book), pins));
+        let journal = Journal(Shared::new(log, Mutex::new(book), &setting));
         journal.commit(&[Event::Epoch(Owner { epoch, ..owner })])?;
-        flusher.set_journal(Arc::clone(&journal.0) as _);
+        let rides: Arc<dyn RedoSink> = Arc::clone(&journal.0) as _;
+        setting.flusher.set_journal(rides);
         Ok(Opened {
             journal,
             damaged: found.damaged_records(),
@@ -173,6 +177,27 @@ impl Journal {
     pub(crate) fn wait(&self, end: u64) -> Result<()> {
         let last = end.saturating_sub(1);
         self.log().wait_durable(last..end).map_err(failed)
+    }
+
+    /// The files of redo of these logs, for [`Journal::discard`]: taken before an event is stated
+    /// by which they are not named any more.
+    pub(crate) fn redo_files(&self, logs: &[u64]) -> Vec<(u64, u64)> {
+        self.fold(|fold| {
+            let of_logs = fold.redo_files().filter(|(log, _)| logs.contains(log));
+            of_logs.collect()
+        })
+    }
+
+    /// Removes files that are not named any more, durably so.
+    pub(crate) fn discard(&self, files: Vec<(u64, u64)>) {
+        for (log, nonce) in files {
+            side::discard(self.log().site(), log, nonce);
+        }
+    }
+
+    /// Removes the files of redo that an owner before has left: `fold` is the state it left.
+    pub(crate) fn tidy(&self, fold: &Fold) {
+        side::tidy(self.log().site(), fold);
     }
 
     /// States a fact that need not be durable at once: it becomes so with the next commit.

@@ -31,7 +31,9 @@ mod read;
 mod record;
 mod redo;
 mod replay;
+mod rescue;
 mod rounds;
+mod side;
 mod snapshot;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use super::fold::Fold;
 use super::record::{EventFlaw, REDO, TRANSACTION};
 use super::redo::Pending;
 use super::replay::Replay;
+use super::side;
 use crate::error::{Error, Flaw, Result};
 use crate::partition::{Damage, Promises, Site, Visitor, plan, visit};
 
@@ -52,7 +53,8 @@ pub(crate) fn read(site: &Site, promises: &Promises) -> Result<Read> {
         tracing::error!(%flaw, "the journal states what cannot be");
     }
     let damaged = reader.replay.damaged().to_vec();
-    let (fold, pending) = reader.replay.finish();
+    let (fold, mut pending) = reader.replay.finish();
+    side::add(site, &fold, &mut pending);
     Ok(Read {
         damaged,
         fold,

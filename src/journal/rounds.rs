@@ -3,16 +3,18 @@
 //! Nothing here waits: it runs on whichever thread runs the round, which may be the very one that
 //! would have to be waited for.
 
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 use super::journal::{Book, Unfinished};
 use super::record::REDO;
+use super::rescue::Rescue;
 use super::snapshot::{Snapshot, should_snapshot};
 use crate::error::{Error, Result};
-use crate::flush::{DirtyLog, Pins, RedoSink};
+use crate::flush::{Crew, DirtyLog, Pins, RedoSink};
 use crate::format::Parts;
-use crate::partition::Log;
+use crate::partition::{Log, Setting};
 use crate::segment::Writable;
+use crate::sys::Clock;
 
 /// Whatever is written counts for a snapshot, which is what lets go of old segments: at this many
 /// bytes, or so many times the last snapshot.
@@ -23,7 +25,10 @@ const MOST_TIMES: u64 = 8;
 pub(super) struct Shared {
     pub(super) log: Arc<Log>,
     pub(super) book: Mutex<Book>,
-    pins: Arc<Pins>,
+    pub(super) pins: Arc<Pins>,
+    pub(super) clock: Arc<dyn Clock>,
+    flusher: Arc<Crew>,
+    me: Weak<Shared>,
     /// What a snapshot that is written folds up to, and the offset behind its last part.
     written: Mutex<Option<(u64, u64)>>,
 }
@@ -59,11 +64,14 @@ pub(super) fn stamp(records: &mut [Writable<'_>], now: i64) {
 }
 
 impl Shared {
-    pub(super) fn new(log: Arc<Log>, book: Mutex<Book>, pins: Arc<Pins>) -> Arc<Shared> {
-        Arc::new(Shared {
+    pub(super) fn new(log: Arc<Log>, book: Mutex<Book>, setting: &Setting) -> Arc<Shared> {
+        Arc::new_cyclic(|me| Shared {
             log,
             book,
-            pins,
+            pins: Arc::clone(&setting.pins),
+            clock: Arc::clone(&setting.clock),
+            flusher: Arc::clone(&setting.flusher),
+            me: Weak::clone(me),
             written: Mutex::new(None),
         })
     }
@@ -170,8 +178,13 @@ impl RedoSink for Shared {
     }
 
     /// Lets go of the segments below what the newest durable snapshot folds, and below all redo
-    /// that a log still needs.
+    /// that a log still needs; what a failed one needs is to be copied out before the next time.
     fn tidy(&self) {
+        if self.pins.orphan().is_some()
+            && let Some(me) = self.me.upgrade()
+        {
+            self.flusher.request(Arc::new(Rescue(me)));
+        }
         let durable = self.log.durable();
         let ripe = self.written().take_if(|(_, end)| *end <= durable);
         let Some((folds_to, _)) = ripe else {

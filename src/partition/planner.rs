@@ -68,7 +68,10 @@ fn list(site: &Site, promises: &Promises) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in entries {
         let Some(number) = number_of(&entry.name) else {
-            tracing::warn!(dir = %site.dir.display(), name = entry.name, "not ours, left alone");
+            // Beside the journal's segments lie files of redo.
+            if !entry.name.ends_with(".redo") {
+                tracing::warn!(dir = %site.dir.display(), name = entry.name, "not ours, left alone");
+            }
             continue;
         };
         if entry.kind != Kind::File {

@@ -55,6 +55,7 @@ impl Log {
     pub(crate) fn poison(&self, cause: Error) {
         tracing::error!(log = self.site.log, error = %cause, "the log fails");
         self.gate.fail(Arc::new(cause));
+        self.setting.pins.fail(self.site.log);
         self.wake_all();
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::inner::{Inner, TopicInner};
-use super::log_cell::{folder_name, refuse_links, site};
+use super::log_cell::{LogCell, folder_name, refuse_links, site};
 use super::open::{discard, empty_trash};
 use super::transaction::{Part, commit};
 use crate::error::{Error, Result};
@@ -155,9 +155,12 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         let place = (name, partition, cell.id());
         refuse_links(&site(&store.options.storage, &store.root, store.id, place)?)?;
     }
+    let logs: Vec<u64> = topic.logs.iter().map(LogCell::id).collect();
+    let redo = store.journal.redo_files(&logs);
     store
         .journal
         .commit(&[Event::TopicDeleted { id: topic.id }])?;
+    store.journal.discard(redo);
     topic.deleted.store(true, Ordering::Release);
     for log in topic.all_open_logs() {
         log.delete();

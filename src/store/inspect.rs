@@ -177,7 +177,10 @@ impl Place<'_> {
         let site = super::log_cell::site(self.storage, self.root, self.id, place)?;
         let promises =
             super::log_cell::promises(&read.fold, log, read.fold.closed(), &read.pending);
-        let inspected = super::log_cell::refuse_links(&site)
+        let unread = super::log_cell::unread(&read.pending, log);
+        let inspected = unread
+            .map_or(Ok(()), |cause| Err(Error::clone(&cause)))
+            .and_then(|()| super::log_cell::refuse_links(&site))
             .and_then(|()| partition::inspect(&site, &promises));
         let (found, error) = match inspected {
             Ok(found) => (found, None),

@@ -63,8 +63,16 @@ impl LogCell {
         // Not whether the journal has failed: its owner recovers a log without it, to read there.
         store.check_not_closed()?;
         topic.check_there()?;
+        let failed = |cause| Error::Failed {
+            topic: topic.name.to_string(),
+            partition,
+            cause,
+        };
         let promises = {
             let pending = store.pending();
+            if let Some(cause) = unread(&pending, self.id) {
+                return Err(failed(cause));
+            }
             let of_log = |fold: &Fold| promises(fold, self.id, store.clean, &pending);
             store.journal.fold(of_log)
         };
@@ -82,18 +90,22 @@ impl LogCell {
         let log = Log::open(site, setting, &promises);
         let log = log.map_err(|cause| match cause {
             cause @ (Error::StorageFull { .. } | Error::Io { .. }) => cause,
-            cause => Error::Failed {
-                topic: topic.name.to_string(),
-                partition,
-                cause: Arc::new(cause),
-            },
+            cause => {
+                store.setting.pins.fail(self.id);
+                failed(Arc::new(cause))
+            }
         })?;
         store.files.watch(&log);
         // All that the journal held for it is in its own files now.
         store.pending().remove(&self.id);
         store.setting.pins.release(self.id);
-        if let Some(end) = log.recovered_end() {
-            self.note_end(store, &end);
+        let redo = store.journal.redo_files(&[self.id]);
+        if redo.is_empty() {
+            if let Some(end) = log.recovered_end() {
+                self.note_end(store, &end);
+            }
+        } else if let Some(end) = log.recorded_end() {
+            self.let_go(store, &end, redo);
         }
         Ok(Arc::clone(self.log.get_or_init(|| log)))
     }
@@ -104,6 +116,16 @@ impl LogCell {
         let ends = vec![stated(self.id, end)];
         if let Err(error) = store.journal.note(Event::Ends { ends }) {
             tracing::warn!(log = self.id, %error, "the end that was found is not told");
+        }
+    }
+
+    /// Makes the end durable, behind which the redo files of the log are not needed any more, and
+    /// removes them. If that fails they stay, and do no harm.
+    fn let_go(&self, store: &Inner, end: &RecordedEnd, redo: Vec<(u64, u64)>) {
+        let ends = vec![stated(self.id, end)];
+        match store.journal.commit(&[Event::Ends { ends }]) {
+            Ok(()) => store.journal.discard(redo),
+            Err(error) => tracing::warn!(log = self.id, %error, "the end found is not told"),
         }
     }
 
@@ -180,6 +202,11 @@ pub(super) fn promises(fold: &Fold, id: u64, closed: bool, pending: &Pending) ->
             .get(&id)
             .map_or_else(Vec::new, |pending| pending.stretches.clone()),
     }
+}
+
+/// Why redo of a log cannot be read, which its records may depend on.
+pub(super) fn unread(pending: &Pending, log: u64) -> Option<Arc<Error>> {
+    pending.get(&log)?.unread.clone()
 }
 
 /// The folder of a partition's log.

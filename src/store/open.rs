@@ -129,6 +129,7 @@ fn take_over(
             reason: "it names an id that no store has come to".to_owned(),
         });
     }
+    opened.journal.tidy(&opened.before);
     tidy(storage.as_ref(), root, &opened.before, &mut ids)?;
     Ok((opened, ids))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelog::sys::sim::{Crash, Keep, Sim, SimClock, is_crash};
-use tidelog::sys::{Clock, Storage};
+use tidelog::sys::{Clock, Entry, Storage};
 use tidelog::{Error, Store, StoreOptions};
 
 use crate::acks::Acked;
@@ -33,6 +33,8 @@ pub struct Tally {
     pub redo: u64,
     /// Transactions in doubt that turned out whole.
     pub joint: u64,
+    /// Images with a redo file of a failed log.
+    pub copied: u64,
 }
 
 impl Tally {
@@ -45,6 +47,7 @@ impl Tally {
         self.syncs += other.syncs;
         self.redo += other.redo;
         self.joint += other.joint;
+        self.copied += other.copied;
     }
 }
 
@@ -190,6 +193,10 @@ impl<'a> Run<'a> {
         self.tally.names += u64::from(report.unsynced_names > 0);
         self.tally.second += u64::from(second);
         self.tally.syncs += u64::from(self.sync_failed);
+        let journal = self.sim.list(&Path::new(ROOT).join("journal"));
+        let of_failed = |entry: &Entry| entry.name.ends_with(".redo");
+        let copied = journal.is_ok_and(|entries| entries.iter().any(of_failed));
+        self.tally.copied += u64::from(copied);
         self.sync_failed = false;
         self.closed = false;
         self.crashed = true;

@@ -22,6 +22,9 @@ pub enum Call {
     Volume,
 }
 
+/// An answer that is no error number: the call panics.
+pub const PANIC: i32 = i32::MIN;
+
 /// What the next calls of a kind, on paths that contain a part, are answered.
 #[derive(Debug)]
 struct Order {
@@ -56,14 +59,20 @@ impl Orders {
     }
 
     fn check(&self, call: Call, path: &Path) -> io::Result<()> {
+        match self.answer(call, path) {
+            None => Ok(()),
+            Some(PANIC) => panic!("the disk's driver panics"),
+            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+        }
+    }
+
+    fn answer(&self, call: Call, path: &Path) -> Option<i32> {
         let path = path.to_string_lossy();
         let mut state = self.lock();
         let mut meant = state.orders.iter_mut().filter(|order| {
             order.call == call && !order.answers.is_empty() && path.contains(&order.part)
         });
-        let Some(order) = meant.next() else {
-            return Ok(());
-        };
+        let order = meant.next()?;
         let answer = order.answers.pop_front().flatten();
         if order.held {
             state.waiting += 1;
@@ -75,7 +84,7 @@ impl Orders {
                 "nobody let a held call through"
             );
         }
-        answer.map_or(Ok(()), |errno| Err(io::Error::from_raw_os_error(errno)))
+        answer
     }
 }
 

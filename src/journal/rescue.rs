@@ -1,0 +1,150 @@
+//! Copying out what a failed log needs, so that it pins no segment of the journal.
+//!
+//! The files of a log whose own sync failed are not believed until the store is opened again, so
+//! what rode with the journal must be kept for it. It is read back from the journal, whose syncs
+//! succeeded, and not from the log's mapping, whose pages the kernel may have dropped.
+//!
+//! A thread of the flusher does it, as though it were the round of one more log, asked for at the end
+//! of a round of the journal: if there is none, nothing grows. It must wait for a round of the journal,
+//! so it cannot be part of one; and it waits as any appender does, running that round itself if nobody
+//! else does, so the flusher comes to no halt, be there one thread or none.
+
+use std::sync::{Arc, TryLockError};
+use std::time::Duration;
+
+use super::event::Event;
+use super::journal::Journal;
+use super::record::Record;
+use super::rounds::Shared;
+use super::side;
+use crate::error::{Error, Result};
+use crate::flush::{DirtyLog, Next};
+use crate::format::{Redo, RedoFile};
+use crate::partition::Cursor;
+
+/// What is claimed in the flusher while it is done: no log has this id.
+const ID: u64 = u64::MAX;
+/// When to look again, if this is no time for it.
+const LATER: Duration = Duration::from_millis(20);
+
+/// The duty of copying out.
+pub(super) struct Rescue(pub(super) Arc<Shared>);
+
+impl Rescue {
+    fn run(&self) -> Next {
+        let shared = &self.0;
+        if let Err(TryLockError::WouldBlock) = shared.book.try_lock() {
+            // Who has it may be waiting on this very thread.
+            return Next::After(LATER);
+        }
+        while shared.log.gate().failure().is_none()
+            && let Some((log, from)) = shared.pins.orphan()
+        {
+            if let Err(error) = self.copy_out(log, from) {
+                tracing::warn!(log, %error, "the journal keeps what a failed log needs");
+                shared.pins.put_off(log);
+            }
+        }
+        Next::Rest
+    }
+
+    /// First the file, then the event that names it, and only then is the pin released: at any
+    /// moment one of the two copies is safe and will be found.
+    fn copy_out(&self, log: u64, from: u64) -> Result<()> {
+        let (shared, site) = (&self.0, self.0.log.site());
+        let journal = Journal(Arc::clone(shared));
+        let Some(before) = journal.fold(|fold| fold.log(log).map(|log| log.redo_file)) else {
+            shared.pins.release(log);
+            return Ok(());
+        };
+        // Of a log that could not be opened, an owner before may have copied out some already.
+        let known = before.map_or(Ok(Vec::new()), |nonce| side::read(site, log, nonce));
+        let mut stretches = known?;
+        self.gather(log, from, &mut stretches)?;
+        let nonce = shared.clock.random();
+        let file = RedoFile {
+            store: site.store,
+            log,
+            nonce,
+            stretches,
+        };
+        side::write(site, &file)?;
+        let named = journal.commit(&[Event::RedoFile { log, nonce }]);
+        if let Err(Error::StorageFull { .. } | Error::Io { .. }) = &named {
+            // Nothing was stated, and nobody will look for it.
+            side::discard(site, log, nonce);
+        }
+        named?;
+        shared.pins.release(log);
+        if let Some(before) = before {
+            side::discard(site, log, before);
+        }
+        tracing::info!(log, nonce, "what a failed log needs has a file of its own");
+        if journal.fold(|fold| fold.log(log).is_none()) {
+            // The topic was deleted meanwhile.
+            side::discard(site, log, nonce);
+        }
+        Ok(())
+    }
+
+    /// Adds what the journal holds for a log from that offset on. It takes no more: a failed log
+    /// does not ride.
+    fn gather(&self, log: u64, from: u64, stretches: &mut Vec<Redo>) -> Result<()> {
+        let end = self.0.log.durable();
+        let mut cursor = Cursor::new(Arc::clone(&self.0.log), from);
+        let site = self.0.log.site();
+        while let Some((offset, frame)) = cursor.next(end)? {
+            match Record::decode(frame.payload()) {
+                Ok(Record::Redo(page)) => {
+                    for redo in page.into_iter().filter(|redo| redo.of.log == log) {
+                        if !stretches.contains(&redo) {
+                            stretches.push(redo);
+                        }
+                    }
+                }
+                Ok(_) => {}
+                // It may have been just what the log needs.
+                Err(flaw) => {
+                    return Err(site.mismatch(&site.dir, format!("record {offset}: {flaw}")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DirtyLog for Rescue {
+    fn id(&self) -> u64 {
+        ID
+    }
+
+    fn round(&self) -> Next {
+        self.run()
+    }
+
+    fn rides(&self) -> bool {
+        false
+    }
+
+    fn offer(&self, _: &mut Vec<u8>) -> bool {
+        false
+    }
+
+    fn hold(&self, _: u64) {}
+
+    fn kept(&self) -> Next {
+        Next::Rest
+    }
+
+    fn lost(&self, _: &Arc<Error>) -> Next {
+        Next::Rest
+    }
+
+    fn prepare(&self) -> Next {
+        Next::Rest
+    }
+
+    fn abandon(&self, thread: &'static str, reason: String) {
+        tracing::error!(thread, reason, "the journal keeps what a failed log needs");
+    }
+}

@@ -1,0 +1,161 @@
+//! D35: removing files and stating that they are gone, cut between any two steps.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidelog::sys::sim::{Crash, Keep, Sim, SimClock};
+use tidelog::sys::{Clock, Storage};
+use tidelog::{Record, Result, Store, StoreOptions, TopicOptions};
+
+use crate::kit::{one, payload, payloads, segments_of};
+
+const ROOT: &str = "/store";
+const CRASHES: [Crash; 4] = [
+    Crash::Kill,
+    Crash::Cut(Keep::Nothing),
+    Crash::Cut(Keep::Half),
+    Crash::Cut(Keep::Everything),
+];
+
+struct Machine {
+    sim: Sim,
+    clock: Arc<SimClock>,
+}
+
+impl Machine {
+    fn new(seed: u64) -> Machine {
+        let clock = SimClock::new(seed, 1_700_000_000_000_000_000);
+        Machine {
+            sim: Sim::new(seed),
+            clock: Arc::new(clock),
+        }
+    }
+
+    fn open(&self) -> Result<Store> {
+        let options = StoreOptions::new()
+            .storage(Arc::new(self.sim.clone()))
+            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>);
+        Store::open_with(ROOT, options.inline())
+    }
+
+    fn names(&self, folder: &str) -> Vec<String> {
+        let entries = self.sim.list(&Path::new(ROOT).join(folder));
+        let entries = entries.unwrap_or_default();
+        entries.into_iter().map(|entry| entry.name).collect()
+    }
+}
+
+/// Two topics with some segments each, and a record each that the journal alone has.
+fn begun(machine: &Machine) -> Store {
+    let store = machine.open().unwrap();
+    for name in ["t", "u"] {
+        let topic = store.create_topic(name, segments_of(16 << 10)).unwrap();
+        for number in 0..30 {
+            topic.append(Record::new(payload(number, 1000))).unwrap();
+        }
+    }
+    for name in ["t", "u"] {
+        let topic = store.existing_topic(name).unwrap();
+        topic.append_nowait(Record::new(payload(30, 1000))).unwrap();
+    }
+    store.flush().unwrap();
+    store
+}
+
+/// A topic is being deleted when the machine stops, before each of the calls that this makes. The topic
+/// is there with all of its records, or it is gone; gone it is if that was answered. One made anew under
+/// its name has nothing of it, another one has lost nothing, and no file of it stays behind.
+#[test]
+fn a_topic_whose_deletion_is_cut_anywhere_is_there_whole_or_gone() {
+    let whole: Vec<_> = (0..31).map(|number| payload(number, 1000)).collect();
+    for crash in CRASHES {
+        let mut both = [0, 0];
+        for calls in 0.. {
+            let machine = Machine::new(calls);
+            let store = begun(&machine);
+            machine.sim.crash_after(calls);
+            let deleted = store.delete_topic("t");
+            let ended = !machine.sim.has_stopped();
+            machine.sim.crash_after(0);
+            drop(store);
+            machine.sim.crash(crash).unwrap();
+            let store = machine.open().unwrap();
+            let there = store.existing_topic("t").is_ok();
+            assert!(!there || deleted.is_err(), "{crash:?} {calls}");
+            both[usize::from(there)] += 1;
+            if there {
+                assert_eq!(payloads(&one(&store, "t")), whole, "{crash:?} {calls}");
+                store.delete_topic("t").unwrap();
+            }
+            let anew = store.topic("t").unwrap();
+            assert_eq!(anew.append("anew").unwrap().offset(), 0);
+            assert_eq!(payloads(&one(&store, "u")), whole);
+            drop(anew);
+            store.close().unwrap();
+            let store = machine.open().unwrap();
+            assert_eq!(payloads(&one(&store, "t")), [b"anew"]);
+            store.close().unwrap();
+            assert_eq!(machine.names("topics/t").len(), 1, "{crash:?} {calls}");
+            let none: [String; 0] = [];
+            assert_eq!(machine.names("trash"), none, "{crash:?} {calls}");
+            if ended {
+                assert!(calls > 8, "only {calls} steps");
+                break;
+            }
+        }
+        assert!(both.iter().all(|count| *count > 0), "{crash:?} {both:?}");
+    }
+}
+
+/// States long facts until the journal lets go of a segment, or the machine stops; how many calls of
+/// the machine there had been before the last statement.
+fn until_a_segment_goes(machine: &Machine, store: &Store) -> u64 {
+    let bulk = TopicOptions::new().partitions(10_000);
+    for step in 0..2000 {
+        let before = machine.sim.calls();
+        let options = bulk.clone().max_record_bytes(5000 + step);
+        if store.create_topic("bulk", options).is_err() {
+            return before;
+        }
+        // None is there, for all we see, when the machine has stopped.
+        if machine.names("journal").first().map(String::as_str) != Some("00000000.seg") {
+            return before;
+        }
+    }
+    panic!("the journal never lets go of a segment");
+}
+
+/// The journal lets go of segments when the machine stops, before each of the calls that this makes. The
+/// segments that are left follow one another, and nothing is missing.
+#[test]
+fn a_journal_that_is_cut_while_it_lets_go_of_segments_has_no_hole() {
+    let machine = Machine::new(1);
+    let store = begun(&machine);
+    let (from, to) = (until_a_segment_goes(&machine, &store), machine.sim.calls());
+    store.close().unwrap();
+    let mut stopped = 0;
+    // The last calls are those: files and their folder, one after another.
+    for calls in (from..to).rev().take(4) {
+        let machine = Machine::new(1);
+        let store = begun(&machine);
+        machine.sim.crash_after(calls - machine.sim.calls());
+        until_a_segment_goes(&machine, &store);
+        stopped += u32::from(machine.sim.has_stopped());
+        machine.sim.crash_after(0);
+        drop(store);
+        machine.sim.crash(CRASHES[calls as usize % 4]).unwrap();
+        let store = machine.open().unwrap();
+        assert_eq!(store.health().journal_damaged, 0, "{calls}");
+        assert_eq!(payloads(&one(&store, "t")).len(), 31, "{calls}");
+        assert_eq!(store.existing_topic("bulk").unwrap().partitions(), 10_000);
+        store.close().unwrap();
+        let names = machine.names("journal");
+        let numbers = names.iter().map(|name| name[..8].parse::<u64>().unwrap());
+        let numbers: Vec<u64> = numbers.collect();
+        assert!(
+            numbers.windows(2).all(|pair| pair[0] + 1 == pair[1]),
+            "{names:?}"
+        );
+    }
+    assert!(stopped > 2, "{stopped} in {from}..{to}");
+}
