@@ -4,24 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
-/// For each log whose own files are behind: where in the journal its redo begins.
+/// For each log whose own files are behind: the journal offset of the first record with its redo.
 #[derive(Debug, Default)]
 pub(crate) struct Pins {
-    pins: Mutex<BTreeMap<u64, Pin>>,
+    pins: Mutex<BTreeMap<u64, u64>>,
     /// Bytes that the journal has held so far, events and redo.
     written: AtomicU64,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Pin {
-    /// The journal offset of the first record with its redo.
-    from: u64,
-    /// Bytes that had been written then.
-    at: u64,
-}
-
 impl Pins {
-    fn pins(&self) -> MutexGuard<'_, BTreeMap<u64, Pin>> {
+    fn pins(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
         // Nothing that can panic runs under this mutex.
         self.pins
             .lock()
@@ -38,10 +30,12 @@ impl Pins {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The journal must keep what it holds from that offset on, for this log.
-    pub(crate) fn hold(&self, log: u64, from: u64) {
-        let at = self.written();
-        self.pins().entry(log).or_insert(Pin { from, at });
+    /// The journal must keep what it holds from that offset on, for these logs.
+    pub(crate) fn hold(&self, logs: &[u64], from: u64) {
+        let mut pins = self.pins();
+        for log in logs {
+            pins.entry(*log).or_insert(from);
+        }
     }
 
     /// The log's own files are safe.
@@ -49,14 +43,8 @@ impl Pins {
         self.pins().remove(&log);
     }
 
-    /// Bytes that were written since the journal has to keep some for this log.
-    pub(crate) fn age(&self, log: u64) -> u64 {
-        let pin = self.pins().get(&log).copied();
-        pin.map_or(0, |pin| self.written() - pin.at)
-    }
-
     /// The lowest offset that the journal must keep, if any.
     pub(crate) fn lowest(&self) -> Option<u64> {
-        self.pins().values().map(|pin| pin.from).min()
+        self.pins().values().copied().min()
     }
 }

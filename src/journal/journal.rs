@@ -114,7 +114,7 @@ impl Journal {
         let pins = Arc::clone(&setting.pins);
         pins.count(found.written);
         for (log, pending) in &found.pending {
-            pins.hold(*log, pending.from);
+            pins.hold(&[*log], pending.from);
         }
         let log = Log::open(site, setting, &PROMISES)?;
         let book = Book {
