@@ -229,7 +229,7 @@ fn without_room_in_the_journal_each_log_goes_alone() {
     for log in &logs {
         assert_eq!((count(&log.kept), count(&log.alone)), (0, 1));
     }
-    assert_eq!(*journal.held.lock().unwrap(), []);
+    assert!(journal.held.lock().unwrap().is_empty());
 }
 
 /// The sync of the journal fails: who rode is told so, and nothing is acknowledged.
