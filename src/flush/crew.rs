@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use super::queue::{Job, Queue};
 use super::together::together;
@@ -42,7 +43,7 @@ impl Shared {
                     log.abandon(self.name, panic_message(panic.as_ref()));
                     Next::Rest
                 });
-                self.queue().done(log, next);
+                self.queue().done(log, next, Instant::now());
             }
             Job::Together(journal, riders) => {
                 let round = AssertUnwindSafe(|| together(journal.as_ref(), &riders));
@@ -54,10 +55,11 @@ impl Shared {
                     }
                     (Next::Rest, vec![Next::Rest; riders.len()])
                 });
+                let now = Instant::now();
                 let mut queue = self.queue();
-                queue.done(journal.log(), next);
+                queue.done(journal.log(), next, now);
                 for (log, next) in riders.into_iter().zip(nexts) {
-                    queue.done(log, next);
+                    queue.done(log, next, now);
                 }
             }
         }
@@ -223,7 +225,7 @@ impl Crew {
             log.abandon(self.shared.name, panic_message(panic.as_ref()));
             Next::Rest
         });
-        self.shared.queue().done(log, next);
+        self.shared.queue().done(log, next, Instant::now());
         self.shared.wake();
         true
     }
@@ -313,9 +315,10 @@ impl Drop for Claims<'_> {
                 );
             }
         }
+        let now = Instant::now();
         let mut queue = self.crew.shared.queue();
         for (log, next) in self.logs.drain(..) {
-            queue.done(log, next);
+            queue.done(log, next, now);
         }
         drop(queue);
         self.crew.shared.wake();

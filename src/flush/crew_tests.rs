@@ -42,7 +42,6 @@ impl DirtyLog for Scripted {
     fn offer(&self, _: &mut Vec<u8>) -> bool {
         false
     }
-    fn hold(&self, _: u64) {}
     fn kept(&self) -> Next {
         Next::Rest
     }

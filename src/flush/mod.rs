@@ -66,11 +66,11 @@ pub(crate) trait RedoSink: Send + Sync {
     /// A page without redo.
     fn page(&self) -> Vec<u8>;
 
-    /// Writes pages of redo, and a snapshot if one is due, without waiting for anything: the
-    /// offset from which on the journal must keep the redo. `None` if there is none, or if it does
+    /// Writes pages of redo of these logs, which from then on it keeps for them, durable or not;
+    /// and a snapshot if one is due. It waits for nothing. False if there is no redo, or if it does
     /// not fit what is prepared or cannot be written; what may be there all the same says nothing
     /// that is not so.
-    fn write(&self, pages: &[Vec<u8>]) -> Option<u64>;
+    fn write(&self, pages: &[Vec<u8>], riders: &[u64]) -> bool;
 
     /// Why nothing becomes durable in the journal any more, if it has failed.
     fn failure(&self) -> Option<Arc<Error>>;
@@ -93,10 +93,6 @@ pub(crate) trait DirtyLog: Send + Sync {
     /// Adds what is written and not durable to a page of redo; false, and nothing is added, if it
     /// would rather be synced by itself.
     fn offer(&self, page: &mut Vec<u8>) -> bool;
-
-    /// What it offered is in the journal from that offset on, durable or not: from now on it must
-    /// be kept there.
-    fn hold(&self, from: u64);
 
     /// What it offered is durable: moves `durable`, wakes who waits for it.
     fn kept(&self) -> Next;

@@ -17,18 +17,11 @@ pub(crate) struct Pins {
 
 #[derive(Debug, Default)]
 struct Held {
-    pins: BTreeMap<u64, Pin>,
+    /// The journal offset of the first record with its redo.
+    pins: BTreeMap<u64, u64>,
     /// Logs that will not let go by themselves, and how many bytes must have been written before
     /// somebody sees to that.
     failed: BTreeMap<u64, u64>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Pin {
-    /// The journal offset of the first record with its redo.
-    from: u64,
-    /// Bytes that had been written then.
-    at: u64,
 }
 
 impl Pins {
@@ -49,10 +42,12 @@ impl Pins {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The journal must keep what it holds from that offset on, for this log.
-    pub(crate) fn hold(&self, log: u64, from: u64) {
-        let at = self.written();
-        self.held().pins.entry(log).or_insert(Pin { from, at });
+    /// The journal must keep what it holds from that offset on, for these logs.
+    pub(crate) fn hold(&self, logs: &[u64], from: u64) {
+        let mut held = self.held();
+        for log in logs {
+            held.pins.entry(*log).or_insert(from);
+        }
     }
 
     /// The log's own files are safe, or what it needs is kept elsewhere.
@@ -74,7 +69,7 @@ impl Pins {
         let written = self.written();
         let held = self.held();
         let due = held.failed.iter().filter(|(_, at)| **at <= written);
-        let pinned = |log: &u64| held.pins.get(log).map(|pin| (*log, pin.from));
+        let pinned = |log: &u64| held.pins.get(log).map(|from| (*log, *from));
         due.filter_map(|(log, _)| pinned(log)).next()
     }
 
@@ -84,14 +79,8 @@ impl Pins {
         self.held().failed.insert(log, at);
     }
 
-    /// Bytes that were written since the journal has to keep some for this log.
-    pub(crate) fn age(&self, log: u64) -> u64 {
-        let pin = self.held().pins.get(&log).copied();
-        pin.map_or(0, |pin| self.written() - pin.at)
-    }
-
     /// The lowest offset that the journal must keep, if any.
     pub(crate) fn lowest(&self) -> Option<u64> {
-        self.held().pins.values().map(|pin| pin.from).min()
+        self.held().pins.values().copied().min()
     }
 }

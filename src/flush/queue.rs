@@ -2,7 +2,8 @@
 //!
 //! Plain bookkeeping under the crew's mutex: nothing here waits, syncs or can panic.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,16 +73,16 @@ impl Queue {
 
     /// Asks for a log's duty. Whether nobody had before, and nobody is at it.
     pub(super) fn push(&mut self, log: Arc<dyn DirtyLog>) -> bool {
-        let id = log.id();
-        match self.claims.get(&id) {
-            None => {
-                self.claims.insert(id, Claim::Queued);
+        match self.claims.entry(log.id()) {
+            Entry::Vacant(none) => {
+                none.insert(Claim::Queued);
                 self.enqueue(log);
                 true
             }
-            Some(Claim::Queued | Claim::RunningAndDue) => false,
-            Some(Claim::Running) => {
-                self.claims.insert(id, Claim::RunningAndDue);
+            Entry::Occupied(mut claim) => {
+                if *claim.get() == Claim::Running {
+                    claim.insert(Claim::RunningAndDue);
+                }
                 false
             }
         }
@@ -228,7 +229,7 @@ impl Queue {
     }
 
     /// Gives the claim on a log back.
-    pub(super) fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next) {
+    pub(super) fn done(&mut self, log: Arc<dyn DirtyLog>, next: Next, now: Instant) {
         let id = log.id();
         self.running -= 1;
         let asked = self.claims.remove(&id) == Some(Claim::RunningAndDue);
@@ -244,7 +245,7 @@ impl Queue {
                 self.enqueue(log);
             }
             Next::After(pause) if !self.stopping => {
-                let at = Instant::now() + pause;
+                let at = now + pause;
                 // A look that is due earlier says itself when to look again.
                 if self.later.get(&id).is_none_or(|(before, _)| at < *before) {
                     self.later.insert(id, (at, log));

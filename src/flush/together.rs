@@ -17,9 +17,11 @@ pub(super) fn together(journal: &dyn RedoSink, logs: &[Arc<dyn DirtyLog>]) -> (N
     let mut pages: Vec<Vec<u8>> = Vec::new();
     let mut page = journal.page();
     let blank = page.len();
-    let mut rides = Vec::with_capacity(logs.len());
+    let mut riders = Vec::with_capacity(logs.len());
     for log in logs {
-        rides.push(pages.len() < PAGES && log.offer(&mut page));
+        if pages.len() < PAGES && log.offer(&mut page) {
+            riders.push(log.id());
+        }
         if page.len() >= PAGE_BYTES {
             pages.push(std::mem::replace(&mut page, journal.page()));
         }
@@ -27,23 +29,20 @@ pub(super) fn together(journal: &dyn RedoSink, logs: &[Arc<dyn DirtyLog>]) -> (N
     if page.len() > blank {
         pages.push(page);
     }
-    let from = journal.write(&pages);
-    // Before the sync: from then on the journal may be cut short below its newest snapshot.
-    for (log, rides) in logs.iter().zip(&rides) {
-        if let Some(from) = from.filter(|_| *rides) {
-            log.hold(from);
-        }
+    if !journal.write(&pages, &riders) {
+        riders.clear();
     }
     let next = journal.log().round();
     let failure = journal.failure();
-    let each =
-        logs.iter()
-            .zip(rides)
-            .map(|(log, rides)| match (&failure, from.filter(|_| rides)) {
-                (_, None) => Next::Alone,
-                (None, Some(_)) => log.kept(),
-                (Some(cause), Some(_)) => log.lost(cause),
-            });
+    let mut riders = riders.into_iter().peekable();
+    let each = logs.iter().map(|log| {
+        let rode = riders.next_if_eq(&log.id()).is_some();
+        match &failure {
+            _ if !rode => Next::Alone,
+            None => log.kept(),
+            Some(cause) => log.lost(cause),
+        }
+    });
     let each = each.collect();
     journal.tidy();
     (next, each)

@@ -1,4 +1,4 @@
-//! The sparse index of a segment, by offset and by time: an entry for about every 4 KiB of
+//! The sparse index of a segment, by offset and by time: an entry for about every KiB of
 //! records.
 //!
 //! An entry is a hint. It says where a frame begins, how far its offset is from the segment's
@@ -14,4 +14,4 @@ pub(crate) use search::{before_offset, before_time};
 pub(crate) use writer::Writer;
 
 /// Bytes of records from one entry to the next.
-pub(crate) const INTERVAL: u32 = 4096;
+pub(crate) const INTERVAL: u32 = 1024;

@@ -126,7 +126,7 @@ impl Journal {
         setting.pins.count(found.written);
         for (log, pending) in &found.pending {
             if let Some(from) = pending.from {
-                setting.pins.hold(*log, from);
+                setting.pins.hold(&[*log], from);
             }
         }
         let log = Log::open(site, setting.clone(), &PROMISES)?;

@@ -95,7 +95,7 @@ impl Rescue {
         let site = self.0.log.site();
         while let Some((offset, frame)) = cursor.next(end)? {
             match Record::decode(frame.payload()) {
-                Ok(Record::Redo(page)) => {
+                Ok(Record::Redo(page) | Record::Transaction(_, page)) => {
                     for redo in page.into_iter().filter(|redo| redo.of.log == log) {
                         if !stretches.contains(&redo) {
                             stretches.push(redo);
@@ -129,8 +129,6 @@ impl DirtyLog for Rescue {
     fn offer(&self, _: &mut Vec<u8>) -> bool {
         false
     }
-
-    fn hold(&self, _: u64) {}
 
     fn kept(&self) -> Next {
         Next::Rest

@@ -161,16 +161,20 @@ impl RedoSink for Shared {
         vec![REDO]
     }
 
-    fn write(&self, pages: &[Vec<u8>]) -> Option<u64> {
+    fn write(&self, pages: &[Vec<u8>], riders: &[u64]) -> bool {
         let written = self.try_append(pages).unwrap_or_else(|error| {
             tracing::warn!(%error, "the journal takes no redo");
             None
         });
+        // Before the sync: from then on the journal may be cut short below its newest snapshot.
+        if let Some(from) = written {
+            self.pins.hold(riders, from);
+        }
         if let Err(error) = self.snapshot_if_due() {
             // The facts stand; the next round tries again.
             tracing::warn!(%error, "no snapshot of the journal");
         }
-        written
+        written.is_some()
     }
 
     fn failure(&self) -> Option<Arc<Error>> {

@@ -1,7 +1,6 @@
 //! Opening a log: the plan is made true, and the log goes on from there.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
@@ -79,6 +78,7 @@ impl Log {
             slots: Mutex::new(slots),
             progress: Mutex::new(Progress::new(plan.next, last)),
             durable_bytes: AtomicU64::new(0),
+            kept_since: AtomicU64::new(u64::MAX),
             hurry: AtomicBool::new(false),
             damage: std::mem::take(&mut plan.damage),
             bytes_before: AtomicU64::new(bytes_before),
@@ -330,7 +330,6 @@ impl Recovery<'_> {
             place: 0,
             generation: 0,
             sector: Sector::A,
-            busy: Duration::ZERO,
         };
         let Some(last) = plan.walked.pop() else {
             let nothing = Appender {

@@ -131,8 +131,10 @@ impl Log {
         // The ledger is written under the partition's lock, `written` only behind it: who has held
         // the lock has seen every append there.
         let end = self.ledger.next();
-        self.ask(end);
-        (self.durable.get() < end).then(|| self.as_dirty())
+        (self.durable.get() < end).then(|| {
+            self.ask(end);
+            self.as_dirty()
+        })
     }
 
     /// Makes everything written so far durable, in any mode.
@@ -142,6 +144,9 @@ impl Log {
 
     /// Makes what is written below an offset durable, in any mode.
     pub(crate) fn flush_to(self: &Arc<Self>, end: u64) -> Result<()> {
+        if self.is_durable(end) {
+            return Ok(());
+        }
         let end = end.min(self.ledger.next());
         self.ask(end);
         self.wait_durable(self.durable.get().min(end)..end)

@@ -131,7 +131,7 @@ impl Held<'_> {
     /// The journal holds what was added to the page, durable or not, from that offset on.
     pub(crate) fn keep(&self, from: u64) {
         if self.rides() {
-            DirtyLog::hold(self.log.as_ref(), from);
+            self.log.setting.pins.hold(&[self.log.site.log], from);
         }
     }
 

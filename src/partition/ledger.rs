@@ -24,7 +24,7 @@ pub(crate) struct Entry {
     /// Bytes of frames ever appended by this owner.
     pub(crate) bytes: u64,
     /// Segments that are not settled, oldest first; the active one last.
-    pub(crate) open: Vec<Open>,
+    pub(crate) open: Arc<Vec<Open>>,
 }
 
 /// The page they are written on.
@@ -40,7 +40,7 @@ impl Ledger {
         Ledger(Mutex::new(Entry {
             mark,
             bytes: 0,
-            open: open.into_iter().collect(),
+            open: Arc::new(open.into_iter().collect()),
         }))
     }
 
@@ -75,10 +75,11 @@ impl Ledger {
     pub(crate) fn rolled(&self, segment: &Arc<Segment>, mark: Mark) {
         let mut page = self.page();
         let done = page.mark;
-        if let Some(last) = page.open.last_mut() {
+        let open = Arc::make_mut(&mut page.open);
+        if let Some(last) = open.last_mut() {
             last.done = Some(done);
         }
-        page.open.push(Open {
+        open.push(Open {
             segment: Arc::clone(segment),
             done: None,
         });
@@ -87,12 +88,13 @@ impl Ledger {
 
     /// The log lets go of its files: everything is settled.
     pub(crate) fn parked(&self) {
-        self.page().open.clear();
+        self.page().open = Arc::default();
     }
 
     /// The appender holds its segment again.
     pub(crate) fn resumed(&self, segment: &Arc<Segment>) {
-        self.page().open.push(Open {
+        let mut page = self.page();
+        Arc::make_mut(&mut page.open).push(Open {
             segment: Arc::clone(segment),
             done: None,
         });
@@ -106,6 +108,9 @@ impl Ledger {
     /// Crosses out the segments that have taken no more appends and end at or below `settled`.
     pub(crate) fn settled(&self, settled: u64) {
         let keep = |open: &Open| open.done.is_none_or(|done| done.next > settled);
-        self.page().open.retain(keep);
+        let mut page = self.page();
+        if !page.open.iter().all(keep) {
+            Arc::make_mut(&mut page.open).retain(keep);
+        }
     }
 }

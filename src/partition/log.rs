@@ -77,6 +77,9 @@ pub(crate) struct Log {
     pub(super) progress: Mutex<Progress>,
     /// Bytes of frames that are durable, of those that this owner appended.
     pub(super) durable_bytes: AtomicU64,
+    /// The bytes that the journal had taken when it first kept redo of this log that is still
+    /// needed; `u64::MAX` if it keeps none.
+    pub(super) kept_since: AtomicU64,
     /// The next round shall settle the log.
     pub(super) hurry: AtomicBool,
     pub(super) gate: Gate,

@@ -55,7 +55,7 @@ impl Log {
             }
             match self.direct(true, true) {
                 Ok(next) => {
-                    parked = self.let_go();
+                    parked = self.let_go_of_files();
                     next
                 }
                 Err(cause) => {
@@ -69,7 +69,7 @@ impl Log {
 
     /// Lets go of the files of a log that has just been settled, under its claim: nothing waits
     /// here.
-    fn let_go(&self) -> bool {
+    fn let_go_of_files(&self) -> bool {
         let progress = self.progress();
         let Ok(mut appender) = self.appender.try_lock() else {
             return false;

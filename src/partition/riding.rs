@@ -29,6 +29,8 @@ pub(crate) struct Progress {
     header: Option<u32>,
     /// What has been offered to the journal and not yet answered, and when.
     offered: Option<(Entry, Duration)>,
+    /// When the last round that made something durable ended, or began if it was the journal's.
+    pub(super) busy: Duration,
 }
 
 impl Progress {
@@ -39,6 +41,7 @@ impl Progress {
             at: last.unwrap_or((0, 0)),
             header: last.map(|(number, _)| number),
             offered: None,
+            busy: Duration::ZERO,
         }
     }
 
@@ -79,7 +82,14 @@ impl Log {
 
     /// Whether the journal must keep much for this log's sake.
     pub(super) fn pins_too_much(&self) -> bool {
-        self.setting.pins.age(self.site.log) > MOST_KEPT
+        let since = self.kept_since.load(Ordering::Acquire);
+        self.setting.pins.written().saturating_sub(since) > MOST_KEPT
+    }
+
+    /// The journal need not keep anything for the log any more.
+    pub(super) fn let_go(&self) {
+        self.kept_since.store(u64::MAX, Ordering::Release);
+        self.setting.pins.release(self.site.log);
     }
 
     /// Whether the journal would be the better place for what is not durable. A look without any
@@ -112,7 +122,7 @@ impl Log {
     pub(super) fn add_redo(&self, page: &mut Vec<u8>) -> Result<Entry> {
         let progress = self.progress();
         let entry = self.ledger.read();
-        for open in &entry.open {
+        for open in entry.open.iter() {
             self.add_stretch(&progress, &entry, open, page)?;
         }
         Ok(entry)
@@ -178,11 +188,15 @@ impl Log {
             return;
         };
         progress.reach(&entry);
+        progress.busy = begun;
         self.demand.begin(begun);
-        self.slots().busy = self.setting.clock.monotonic();
+        if self.kept_since.load(Ordering::Acquire) == u64::MAX {
+            let written = self.setting.pins.written();
+            self.kept_since.store(written, Ordering::Release);
+        }
         self.became_durable(&entry);
         if self.gate.is_deleted() {
-            self.setting.pins.release(self.site.log);
+            self.let_go();
         }
     }
 

@@ -27,8 +27,6 @@ pub(crate) struct Slots {
     pub(super) place: u64,
     pub(super) generation: u64,
     pub(super) sector: Sector,
-    /// When the last round ended that made something durable.
-    pub(super) busy: Duration,
 }
 
 impl Log {
@@ -61,7 +59,7 @@ impl Log {
 
     /// Seals the segments that are settled for good.
     fn seal(&self, entry: &Entry) -> Result<()> {
-        for open in &entry.open {
+        for open in entry.open.iter() {
             let Some(done) = open.done.filter(|done| done.next <= entry.mark.next) else {
                 continue;
             };
@@ -117,7 +115,7 @@ impl Log {
         let behind = entry.mark.next > progress.settled;
         if behind && !(fresh && due) && !hurry {
             let now = self.setting.clock.monotonic();
-            let quiet_at = self.slots().busy + QUIET;
+            let quiet_at = progress.busy + QUIET;
             if let Some(left) = quiet_at.checked_sub(now).filter(|left| !left.is_zero()) {
                 return Ok(Next::After(left));
             }
@@ -128,14 +126,14 @@ impl Log {
             progress.settle(&entry);
             self.became_durable(&entry);
             self.settled_bytes.advance(entry.bytes);
-            self.setting.pins.release(self.site.log);
+            self.let_go();
         } else if entry.open.len() > 1 {
             // A seal is only written behind a header that is safe, and one that ended without a
             // record may have had no sync yet.
             self.sync(&entry, progress.settled)?;
         }
         self.seal(&entry)?;
-        self.slot(&entry, fresh)
+        self.slot(&entry, fresh, &mut progress.busy)
     }
 
     /// Everything up to here survives a power cut, wherever it is stored.
@@ -146,21 +144,21 @@ impl Log {
     }
 
     /// Writes a slot if it is time to, or says when to look again.
-    fn slot(&self, entry: &Entry, busy: bool) -> Result<Next> {
+    fn slot(&self, entry: &Entry, fresh: bool, busy: &mut Duration) -> Result<Next> {
         let Some(Open { segment, .. }) = entry.open.last() else {
             return Ok(Next::Rest);
         };
         let mut slots = self.slots();
         let now = self.setting.clock.monotonic();
-        if busy {
-            slots.busy = now;
+        if fresh {
+            *busy = now;
         }
         let from = match slots.segment {
             Some(number) if number == segment.number() => slots.place,
             _ => segment.start(),
         };
         let distance = entry.mark.place - from;
-        let quiet = now.saturating_sub(slots.busy) >= QUIET;
+        let quiet = now.saturating_sub(*busy) >= QUIET;
         if distance >= SLOT_DISTANCE || (quiet && distance > 0) {
             self.write_slot(&mut slots, segment, entry.mark)?;
             return Ok(Next::Rest);
@@ -211,7 +209,7 @@ impl DirtyLog for Log {
     fn round(&self) -> Next {
         if self.gate.is_lost() {
             if self.gate.is_deleted() {
-                self.setting.pins.release(self.site.log);
+                self.let_go();
             }
             return Next::Rest;
         }
@@ -239,10 +237,6 @@ impl DirtyLog for Log {
 
     fn offer(&self, page: &mut Vec<u8>) -> bool {
         self.offer_redo(page)
-    }
-
-    fn hold(&self, from: u64) {
-        self.setting.pins.hold(self.site.log, from);
     }
 
     fn kept(&self) -> Next {

@@ -102,9 +102,11 @@ impl Log {
     }
 }
 
-/// The place of an offset in a segment, or of the damage that hides it. An index entry counts only
-/// if a sound frame lies there; the segment's start is a place in any case, be the frame there
-/// damaged or not.
+/// The place of an offset in a segment, or of the damage that hides it.
+///
+/// Where nothing is damaged an index entry and the lengths behind it lead to the frame, which alone
+/// is checked. Else each frame on the way is: an index entry counts only if a sound frame lies there;
+/// the segment's start is a place in any case, be the frame there damaged or not.
 fn place_of(segment: &Segment, offset: u64) -> u64 {
     let delta = offset.saturating_sub(segment.base());
     let hint = before_offset(&segment.entries(), delta);
@@ -112,6 +114,10 @@ fn place_of(segment: &Segment, offset: u64) -> u64 {
         Ok(Some(frame)) => u64::from(frame.delta()) <= delta,
         _ => false,
     };
+    let near = segment.hop(hint.unwrap_or_else(|| segment.start()), delta);
+    if let Some(place) = near.filter(leads_there) {
+        return place;
+    }
     walk_to(
         segment,
         hint.filter(leads_there).unwrap_or_else(|| segment.start()),

@@ -128,6 +128,21 @@ impl Segment {
             .map_err(Trouble::Flaw)
     }
 
+    /// The place of the frame with this delta, by the lengths that the frames from `place` on name.
+    /// None of them is checked: who goes there looks what lies there.
+    pub(crate) fn hop(&self, mut place: u64, delta: u64) -> Option<u64> {
+        let published = self.records.published();
+        loop {
+            let at = place.checked_sub(self.start())?;
+            let head = self.guarded(at, published, HEAD as u64).ok()?;
+            let peek = Frame::peek(head)?;
+            if u64::from(peek.delta) >= delta {
+                return (u64::from(peek.delta) == delta).then_some(place);
+            }
+            place += padded(peek.length) as u64;
+        }
+    }
+
     /// The bytes of the published frames from one place to another, each of them checked.
     pub(crate) fn sound_frames(&self, from: u64, to: u64) -> Result<&[u8], Trouble> {
         let mut at = from;

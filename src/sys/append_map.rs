@@ -14,6 +14,9 @@
 //! 4. `published` is stored with release and loaded with acquire ordering, so who sees it sees the
 //!    bytes below it.
 //!
+//! A tail may write its bytes through the file, which is the same memory: large batches do (see
+//! `LARGE`). It is still the tail that writes, past `published`, and nobody holds a reference there.
+//!
 //! There are three exceptions, and one thing stands behind all of it:
 //!
 //! * Recovery may rewrite published bytes, through the file, with equal bytes.

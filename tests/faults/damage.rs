@@ -116,6 +116,33 @@ fn flip_one_bit(image: &Place, backend: Backend, offset: u64, bit: usize) {
     }
 }
 
+/// A look-up goes on from an index entry by lengths that it does not check. Let one of them lie, and
+/// lead into the payload of another record, which has there what the head of the one looked for
+/// might look like: the look-up finds the true one.
+#[test]
+fn a_length_that_leads_to_a_forged_head_does_not_mislead_a_look_up() {
+    for backend in BACKENDS {
+        let place = Place::new();
+        let store = place.open(backend);
+        store.create_topic("t", segments_of(64 << 10)).unwrap();
+        let mut forged = vec![0; 64];
+        forged[..4].copy_from_slice(&40_u32.to_le_bytes());
+        forged[8..12].copy_from_slice(&2_u32.to_le_bytes());
+        let records = [&b"first"[..], &forged, b"looked for"].map(Record::new);
+        one(&store, "t").append_batch(records).unwrap();
+        let place = end(place, store, ENDS[0]);
+        let mut segment = Segment::read(&place.segments("t")[0]);
+        let (first, second) = (segment.frame(0).place, segment.frame(1).place);
+        let lie = u32::try_from(second + 32 - first).unwrap();
+        segment.bytes[first..first + 4].copy_from_slice(&lie.to_le_bytes());
+        segment.write();
+        let store = place.open(backend);
+        let mut cursor = one(&store, "t").cursor(Start::Offset(2)).unwrap();
+        let found = cursor.next().unwrap().unwrap();
+        assert_eq!((found.offset(), found.payload()), (2, &b"looked for"[..]));
+    }
+}
+
 /// D21. A length that was believed made a reader run past the end of the file, or allocate all
 /// memory. So make every length of a frame lie, with a checksum that tells and with one that agrees,
 /// in sealed segments and in the active one; in a process of its own, whose memory is watched.

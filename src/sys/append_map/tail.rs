@@ -12,6 +12,11 @@ use crate::sys::Backend;
 /// A scratch buffer that grew beyond this is given back after use.
 const SCRATCH: usize = 1 << 20;
 
+/// So many bytes, and more, go through the file where the region is mapped, too: a call for all of
+/// them costs less than a fault for each of their pages, and leaves pages that are cheaper to sync
+/// (decision 4).
+pub(super) const LARGE: usize = 16 << 10;
+
 /// Why a [`Tail`] did not take bytes.
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
@@ -125,11 +130,12 @@ impl Tail {
         self.broken = true;
         match (self.backend, &self.region.map.memory) {
             (Backend::Pwrite, _) => self.write(len, fill, words)?,
-            (Backend::Mapped, Memory::File(_)) => self.store(len, fill, words)?,
             #[cfg(any(test, feature = "sim"))]
             (Backend::Mapped, Memory::Heap { shared: false, .. }) => {
                 self.store(len, fill, words)?;
             }
+            (Backend::Mapped, _) if len >= LARGE => self.write(len, fill, words)?,
+            (Backend::Mapped, Memory::File(_)) => self.store(len, fill, words)?,
             #[cfg(any(test, feature = "sim"))]
             (Backend::Mapped, Memory::Heap { .. }) => self.copy(len, fill, words)?,
         }
@@ -168,7 +174,8 @@ impl Tail {
     }
 
     /// Writes through the file: all but the last word, and then that, so that a failure of the first
-    /// and larger write leaves nothing that counts.
+    /// and larger write leaves nothing that counts. Where the region is mapped, too, the word is
+    /// stored there: both are the same memory, and a store does not fail.
     fn write(
         &mut self,
         len: usize,
@@ -187,14 +194,17 @@ impl Tail {
         let start = self.region.start + self.end;
         self.region.file.write_at(&bytes, start as u64)?;
         self.keep(bytes);
-        if let Some((place, word)) = last {
-            let written = self
-                .region
-                .file
-                .write_at(&word.to_le_bytes(), (start + place) as u64);
-            written.map_err(AppendError::LastWord)?;
+        let Some((place, word)) = last else {
+            return Ok(());
+        };
+        match self.backend {
+            Backend::Mapped => self.store_word(len, place, word),
+            Backend::Pwrite => {
+                let (word, place) = (word.to_le_bytes(), (start + place) as u64);
+                let written = self.region.file.write_at(&word, place);
+                written.map_err(AppendError::LastWord)
+            }
         }
-        Ok(())
     }
 
     /// Copies into memory that a simulated file looks at while this goes on.

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::tail::LARGE;
 use super::{AppendError, Heap, Map, Tail, View, region};
 use crate::sys::{Access, Backend, File};
 
@@ -99,6 +100,35 @@ fn views_see_what_is_published_and_no_more() {
         assert_eq!(&view.bytes()[20..], [8; 12]);
         assert_eq!(tail.room(), 4096 - 32);
     }
+}
+
+/// A batch that is large enough to go through the file of a mapped region: views see all of it, the
+/// small ones round it too, and where the write fails its last word is not there.
+#[test]
+fn a_large_batch_goes_through_the_file_and_its_last_word_through_the_mapping() {
+    let file = Memory::new(4 * LARGE);
+    let map = Arc::new(file.map(Access::Write, 4 * LARGE as u64).unwrap());
+    let range = 8..4 * LARGE as u64;
+    let (mut tail, view) = region(map, file.clone(), Backend::Mapped, range, 0).unwrap();
+    frame(&mut tail, 1, 24).unwrap();
+    frame(&mut tail, 2, LARGE).unwrap();
+    frame(&mut tail, 3, 24).unwrap();
+    tail.publish();
+    let bytes = view.bytes();
+    assert_eq!(bytes.len(), LARGE + 48);
+    assert_eq!(bytes[24..28], u32::try_from(LARGE).unwrap().to_le_bytes());
+    assert!(bytes[28..24 + LARGE].iter().all(|byte| *byte == 2));
+    assert_eq!(bytes[LARGE + 28..], [3; 20]);
+
+    *file.fail.lock().unwrap() = Some(ErrorKind::StorageFull);
+    frame(&mut tail, 4, 24).unwrap();
+    tail.publish();
+    let failed = frame(&mut tail, 5, LARGE);
+    assert!(matches!(failed, Err(AppendError::Io(_))), "{failed:?}");
+    assert!(tail.is_broken());
+    let mut word = [1; 8];
+    file.read_at(&mut word, LARGE as u64 + 80).unwrap();
+    assert_eq!(word, [0, 0, 0, 0, 5, 5, 5, 5]);
 }
 
 #[test]
