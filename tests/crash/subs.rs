@@ -149,7 +149,7 @@ impl Run<'_> {
 
     /// Reads the next record, which must be the next of its partition.
     fn read_one(
-        &self,
+        &mut self,
         name: &str,
         opened: &mut Subscription,
         at: &mut [u64],
@@ -161,7 +161,10 @@ impl Run<'_> {
             Err(error) => return Ok(Err(error)),
         };
         let number = record.partition() as usize;
-        let part = &self.topics[name].parts[number];
+        let topic = self.topics.get_mut(name).ok_or("no such topic")?;
+        let part = &mut topic.parts[number];
+        // Opening a file may have parked a log, and so made what it held durable.
+        part.secure(record.offset() + 1)?;
         let kept = part.sure.get(at[number] as usize);
         if record.offset() != at[number] || !kept.is_some_and(|kept| kept.is_lent(&record)) {
             let position = record.position();
