@@ -93,6 +93,9 @@ impl Run<'_> {
                 part.secure(part.end())?;
             }
         }
+        // A partition that it could not be copied to shows it when it has been opened again.
+        let store = self.store.as_ref().ok_or("no store")?;
+        topic.stuck = !store.health().failed.is_empty();
         Ok(())
     }
 

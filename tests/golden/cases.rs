@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelog::sys::sim::{Crash, Keep, Sim, SimClock};
+use tidelog::sys::sim::{Call, Crash, Fault, Keep, Sim, SimClock, When};
 use tidelog::sys::{Clock, Storage};
 use tidelog::{
     Ack, Durability, Record, Start, Store, StoreOptions, Timestamp, Topic, TopicOptions,
@@ -51,6 +51,16 @@ pub const CASES: &[Case] = &[
         name: "gap",
         make: gap,
         subscriptions: &[("t", "archive")],
+    },
+    Case {
+        name: "transaction",
+        make: transaction,
+        subscriptions: &[],
+    },
+    Case {
+        name: "side",
+        make: side,
+        subscriptions: &[],
     },
     Case {
         name: "snapshot",
@@ -271,6 +281,53 @@ fn redo(machine: &Machine) {
         .unwrap()
         .reset(Start::Offset(2))
         .unwrap();
+    drop(all);
+    machine.cut(store, Keep::Nothing);
+}
+
+/// Batches over several partitions, and last ones that end their topic, which only the journal has:
+/// with records below them that were not durable before, and in a partition that had no segment.
+fn transaction(machine: &Machine) {
+    let store = machine.open();
+    let manual = small().durability(Durability::Manual).partitions(3);
+    let topic = store.create_topic("t", manual).unwrap();
+    let to = |number: u32, payload: &'static str| Record::new(payload).partition(number);
+    topic.append_nowait(to(0, "in its own file")).unwrap();
+    topic.flush().unwrap();
+    topic.append_nowait(to(0, "below")).unwrap();
+    let batch = [to(1, "one").key("k"), to(0, "two"), to(1, "three")];
+    assert!(topic.append_batch_nowait(batch).unwrap().is_durable());
+    let ends = store.create_topic("ends", small().partitions(2)).unwrap();
+    ends.append(to(0, "first")).unwrap();
+    ends.append_and_finish([to(1, "and"), to(0, "last")])
+        .unwrap();
+    drop((topic, ends));
+    machine.cut(store, Keep::Nothing);
+}
+
+/// Acknowledged records of a log whose own sync failed: what it needs has a file of its own.
+fn side(machine: &Machine) {
+    let store = machine.open();
+    let all = ["bad", "good", "other"].map(|name| store.create_topic(name, small()).unwrap());
+    for topic in &all {
+        topic.append("first").unwrap();
+    }
+    send(&all, b"rode");
+    store.flush().unwrap();
+    machine
+        .sim
+        .fail(Fault::new(Call::Sync, When::From(0), 5).on("/bad/"));
+    machine.wait(2_000);
+    for _ in 0..4 {
+        all[1].append("more").unwrap();
+    }
+    assert_eq!(store.health().failed.len(), 1);
+    for _ in 0..2 {
+        send(&all[1..], b"more");
+        store.flush().unwrap();
+    }
+    let names = machine.sim.list(Path::new("/store/journal")).unwrap();
+    assert!(names.iter().any(|entry| entry.name.ends_with(".redo")));
     drop(all);
     machine.cut(store, Keep::Nothing);
 }

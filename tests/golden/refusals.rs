@@ -204,7 +204,8 @@ fn frames(files: &Files, path: &str) -> Vec<Newer> {
 #[test]
 fn an_unknown_version_or_flag_is_named_and_nothing_is_changed() {
     let (mut stores, mut failed, mut read) = (0, 0, 0);
-    for case in CASES {
+    // What a journal holds is laid over the files, so there a flag in the file alone is never seen.
+    for case in CASES.iter().filter(|case| case.name != "side") {
         let files = unpack(case.name);
         for path in segments(&files) {
             let all = headers(&files, &path)
