@@ -17,11 +17,18 @@ pub(crate) struct Pins {
 
 #[derive(Debug, Default)]
 struct Held {
-    /// The journal offset of the first record with its redo.
-    pins: BTreeMap<u64, u64>,
+    pins: BTreeMap<u64, Pin>,
     /// Logs that will not let go by themselves, and how many bytes must have been written before
     /// somebody sees to that.
     failed: BTreeMap<u64, u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pin {
+    /// The journal offset of the first record with redo of the log.
+    from: u64,
+    /// That of the last one.
+    last: u64,
 }
 
 impl Pins {
@@ -46,7 +53,8 @@ impl Pins {
     pub(crate) fn hold(&self, logs: &[u64], from: u64) {
         let mut held = self.held();
         for log in logs {
-            held.pins.entry(*log).or_insert(from);
+            let pin = Pin { from, last: from };
+            held.pins.entry(*log).or_insert(pin).last = from;
         }
     }
 
@@ -55,6 +63,19 @@ impl Pins {
         let mut held = self.held();
         held.pins.remove(&log);
         held.failed.remove(&log);
+    }
+
+    /// What a failed log needs of the journal below `end` is kept elsewhere. What it needs beyond,
+    /// since it has been opened again meanwhile, stays.
+    pub(crate) fn release_below(&self, log: u64, end: u64) {
+        let mut held = self.held();
+        match held.pins.get_mut(&log) {
+            Some(pin) if pin.last >= end => pin.from = pin.from.max(end),
+            _ => {
+                held.pins.remove(&log);
+                held.failed.remove(&log);
+            }
+        }
     }
 
     /// The log has failed: what it needs, now or by a round that is under way, it needs until the
@@ -69,18 +90,20 @@ impl Pins {
         let written = self.written();
         let held = self.held();
         let due = held.failed.iter().filter(|(_, at)| **at <= written);
-        let pinned = |log: &u64| held.pins.get(log).map(|from| (*log, *from));
+        let pinned = |log: &u64| held.pins.get(log).map(|pin| (*log, pin.from));
         due.filter_map(|(log, _)| pinned(log)).next()
     }
 
     /// It could not be copied out.
     pub(crate) fn put_off(&self, log: u64) {
         let at = self.written() + PUT_OFF;
-        self.held().failed.insert(log, at);
+        if let Some(failed) = self.held().failed.get_mut(&log) {
+            *failed = at;
+        }
     }
 
     /// The lowest offset that the journal must keep, if any.
     pub(crate) fn lowest(&self) -> Option<u64> {
-        self.held().pins.values().copied().min()
+        self.held().pins.values().map(|pin| pin.from).min()
     }
 }

@@ -39,6 +39,15 @@ pub(crate) struct RedoFile {
 }
 
 impl RedoFile {
+    /// Bytes before the stretches.
+    pub(crate) const HEAD: usize = HEAD;
+
+    /// How long the file says that it is; at least its head. Nothing else of it has been checked.
+    pub(crate) fn length(head: &[u8]) -> Option<u64> {
+        let (head, _) = RedoFileHead::read_from_prefix(head).ok()?;
+        Some(head.length.get()).filter(|length| *length >= HEAD as u64)
+    }
+
     /// The bytes of the file.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, Flaw> {
         let mut file = vec![0; HEAD];

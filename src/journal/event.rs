@@ -43,13 +43,8 @@ pub(crate) enum Event {
         /// Which log.
         log: u64,
     },
-    /// The redo that a failed log needs lies in a file of its own.
-    RedoFile {
-        /// Which log.
-        log: u64,
-        /// Which file: drawn at random.
-        nonce: u64,
-    },
+    /// The redo that a failed log needs lies in files of its own.
+    RedoFiles(RedoFiles),
     /// Retention moved the start of a log.
     Start(LogStart),
     /// The owner of this epoch left in good order: every log it used has its end recorded.
@@ -173,6 +168,18 @@ pub(crate) struct SegmentEnd {
     /// When it was last appended to, if ever.
     #[serde(deserialize_with = "stated")]
     pub(crate) last_append: Option<i64>,
+}
+
+/// The files with redo of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RedoFiles {
+    /// Which log.
+    pub(crate) log: u64,
+    /// Which files, by the numbers that were drawn for them, in the order in which they are laid.
+    pub(crate) nonces: Vec<u64>,
+    /// The offset behind the last record in them: all below it were durable.
+    pub(crate) next: u64,
 }
 
 /// Where a log begins.

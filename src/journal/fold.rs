@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, LogEnd, LogStart, Owner, SubscriptionState, TopicState};
+use super::event::{Event, LogEnd, LogStart, Owner, RedoFiles, SubscriptionState, TopicState};
 use super::flaw::FoldFlaw;
 
 /// The greatest number of partitions of a topic.
@@ -53,8 +53,8 @@ pub(crate) struct LogState {
     pub(crate) start: Option<LogStart>,
     /// Where it ended when that was last recorded.
     pub(crate) end: Option<LogEnd>,
-    /// Which file has redo that it needs beyond that end, if there is one.
-    pub(crate) redo_file: Option<u64>,
+    /// Which files have redo that it needs beyond that end, if there are any.
+    pub(crate) redo_files: Option<RedoFiles>,
 }
 
 /// What a fold carries beyond the facts that still hold; the last part of a snapshot holds it.
@@ -172,10 +172,9 @@ impl Fold {
         self.logs.get(&id)
     }
 
-    /// The logs whose redo has a file of its own, and which file.
-    pub(crate) fn redo_files(&self) -> impl Iterator<Item = (u64, u64)> {
-        let named = |(log, state): (&u64, &LogState)| Some((*log, state.redo_file?));
-        self.logs.iter().filter_map(named)
+    /// The logs whose redo has files of its own, and which.
+    pub(crate) fn redo_files(&self) -> impl Iterator<Item = &RedoFiles> {
+        self.logs.values().filter_map(|log| log.redo_files.as_ref())
     }
 
     /// The offset below which all records of a log were once durable, as far as events say: what
@@ -186,9 +185,10 @@ impl Fold {
         };
         let end = state.end.as_ref().map_or(0, LogEnd::next);
         let start = state.start.as_ref().map_or(0, |start| start.offset);
+        let redo = state.redo_files.as_ref().map_or(0, |files| files.next);
         self.subscribed_to(state.topic)
             .filter_map(|held| held.checkpoints.get(&state.partition).copied())
-            .fold(end.max(start), u64::max)
+            .fold(end.max(start).max(redo), u64::max)
     }
 
     /// The facts that hold, as events from which an empty fold becomes this one again, but for
@@ -210,9 +210,8 @@ impl Fold {
             let settled = state.settled.then_some(Event::Settled { log });
             let start = state.start.clone().map(Event::Start);
             let end = state.end.clone().map(|end| Event::Ends { ends: vec![end] });
-            let redo_file = state.redo_file;
-            let redo_file = redo_file.map(|nonce| Event::RedoFile { log, nonce });
-            [settled, start, end, redo_file].into_iter().flatten()
+            let redo_files = state.redo_files.clone().map(Event::RedoFiles);
+            [settled, start, end, redo_files].into_iter().flatten()
         });
         let left = self.owner.iter().filter(|_| self.closed);
         let closed = left.map(|owner| Event::Closed { epoch: owner.epoch });
@@ -254,7 +253,9 @@ impl Fold {
                 .iter()
                 .map(|end| self.on_log(end.log, |log| log.ends(end)))
                 .sum(),
-            Event::RedoFile { log, nonce } => self.on_log(*log, |log| log.redo_file = Some(*nonce)),
+            Event::RedoFiles(files) => {
+                self.on_log(files.log, |log| log.redo_files = Some(files.clone()))
+            }
             Event::Settled { log } => self.on_log(*log, |log| log.settled = true),
             Event::Start(start) => self.on_log(start.log, |log| log.start = Some(start.clone())),
             Event::Closed { epoch } => self.close(*epoch),
@@ -343,7 +344,7 @@ impl Fold {
                 settled: false,
                 start: None,
                 end: None,
-                redo_file: None,
+                redo_files: None,
             };
             self.logs.insert(log, state);
         }
@@ -448,7 +449,7 @@ impl LogState {
     /// Whoever states an end has made everything below it safe in the log's own files.
     fn ends(&mut self, end: &LogEnd) {
         self.end = Some(end.clone());
-        self.redo_file = None;
+        self.redo_files = None;
     }
 }
 
@@ -470,7 +471,8 @@ impl Carried {
             Event::SubscriptionDeleted { id } => self.subscription(*id),
             Event::Checkpoint { subscription, .. } => self.subscription(*subscription),
             Event::Ends { ends } => ends.iter().for_each(|end| self.log(end.log)),
-            Event::Settled { log } | Event::RedoFile { log, .. } => self.log(*log),
+            Event::Settled { log } => self.log(*log),
+            Event::RedoFiles(files) => self.log(files.log),
             Event::Start(start) => self.log(start.log),
         }
     }

@@ -1,6 +1,6 @@
 //! One property for arbitrary bytes, for the tests and for a fuzz target.
 
-use super::event::{Event, LogEnd, LogStart, Owner, SegmentEnd, SubscriptionState};
+use super::event::{Event, LogEnd, LogStart, Owner, RedoFiles, SegmentEnd, SubscriptionState};
 use super::event::{TopicSettings, TopicState};
 use super::fold::Fold;
 use super::record::Record;
@@ -98,10 +98,11 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
             ],
         },
         Event::Settled { log: 1 },
-        Event::RedoFile {
+        Event::RedoFiles(RedoFiles {
             log: 1,
-            nonce: u64::MAX,
-        },
+            nonces: vec![u64::MAX, 7],
+            next: 512,
+        }),
         Event::Start(LogStart {
             log: 1,
             segment: 2,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::event::{Event, Owner};
+use super::event::{Event, Owner, RedoFiles};
 use super::fold::Fold;
 use super::read::{Read, read};
 use super::record::transaction;
@@ -181,17 +181,17 @@ impl Journal {
 
     /// The files of redo of these logs, for [`Journal::discard`]: taken before an event is stated
     /// by which they are not named any more.
-    pub(crate) fn redo_files(&self, logs: &[u64]) -> Vec<(u64, u64)> {
+    pub(crate) fn redo_files(&self, logs: &[u64]) -> Vec<RedoFiles> {
         self.fold(|fold| {
-            let of_logs = fold.redo_files().filter(|(log, _)| logs.contains(log));
-            of_logs.collect()
+            let of_logs = fold.redo_files().filter(|it| logs.contains(&it.log));
+            of_logs.cloned().collect()
         })
     }
 
     /// Removes files that are not named any more, durably so.
-    pub(crate) fn discard(&self, files: Vec<(u64, u64)>) {
-        for (log, nonce) in files {
-            side::discard(self.log().site(), log, nonce);
+    pub(crate) fn discard(&self, files: &[RedoFiles]) {
+        for files in files {
+            side::discard(self.log().site(), files.log, &files.nonces);
         }
     }
 

@@ -39,7 +39,7 @@ mod snapshot;
 mod tests;
 
 pub(crate) use event::{
-    Event, LogEnd, Owner, SegmentEnd, SubscriptionState, TopicSettings, TopicState,
+    Event, LogEnd, Owner, RedoFiles, SegmentEnd, SubscriptionState, TopicSettings, TopicState,
 };
 pub(crate) use fold::Fold;
 #[cfg(any(test, fuzzing))]

@@ -9,17 +9,18 @@
 //! so it cannot be part of one; and it waits as any appender does, running that round itself if nobody
 //! else does, so the flusher comes to no halt, be there one thread or none.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
-use super::event::Event;
+use super::event::{Event, RedoFiles};
 use super::journal::Journal;
 use super::record::Record;
 use super::rounds::Shared;
 use super::side;
 use crate::error::{Error, Result};
 use crate::flush::{DirtyLog, Next};
-use crate::format::{Redo, RedoFile};
+use crate::format::{Redo, RedoFile, Stretch};
 use crate::partition::Cursor;
 
 /// What is claimed in the flusher while it is done: no log has this id.
@@ -53,14 +54,27 @@ impl Rescue {
     fn copy_out(&self, log: u64, from: u64) -> Result<()> {
         let (shared, site) = (&self.0, self.0.log.site());
         let journal = Journal(Arc::clone(shared));
-        let Some(before) = journal.fold(|fold| fold.log(log).map(|log| log.redo_file)) else {
+        let Some(before) = journal.fold(|fold| fold.log(log).map(|log| log.redo_files.clone()))
+        else {
             shared.pins.release(log);
             return Ok(());
         };
-        // Of a log that could not be opened, an owner before may have copied out some already.
-        let known = before.map_or(Ok(Vec::new()), |nonce| side::read(site, log, nonce));
-        let mut stretches = known?;
-        self.gather(log, from, &mut stretches)?;
+        let mut files = before.clone().unwrap_or(RedoFiles {
+            log,
+            nonces: Vec::new(),
+            next: 0,
+        });
+        // Of a log that could not be opened, an owner before may have copied out some already: one
+        // file is enough then. What cannot be read stays where it is.
+        let known = files
+            .nonces
+            .iter()
+            .map(|nonce| side::read(site, log, *nonce));
+        let known = known.collect::<Result<Vec<_>>>();
+        let together = known.is_ok();
+        let known = known.unwrap_or_default().concat();
+        let (stretches, end) = self.gather(log, from, known)?;
+        let last = stretches.iter().map(|redo| redo.of.next).max();
         let nonce = shared.clock.random();
         let file = RedoFile {
             store: site.store,
@@ -69,38 +83,41 @@ impl Rescue {
             stretches,
         };
         side::write(site, &file)?;
-        let named = journal.commit(&[Event::RedoFile { log, nonce }]);
+        if together {
+            files.nonces.clear();
+        }
+        files.nonces.push(nonce);
+        files.next = files.next.max(last.unwrap_or(0));
+        let named = journal.commit(&[Event::RedoFiles(files)]);
         if let Err(Error::StorageFull { .. } | Error::Io { .. }) = &named {
             // Nothing was stated, and nobody will look for it.
-            side::discard(site, log, nonce);
+            side::discard(site, log, &[nonce]);
         }
         named?;
-        shared.pins.release(log);
-        if let Some(before) = before {
-            side::discard(site, log, before);
+        shared.pins.release_below(log, end);
+        if let Some(before) = before.filter(|_| together) {
+            side::discard(site, log, &before.nonces);
         }
         tracing::info!(log, nonce, "what a failed log needs has a file of its own");
         if journal.fold(|fold| fold.log(log).is_none()) {
             // The topic was deleted meanwhile.
-            side::discard(site, log, nonce);
+            side::discard(site, log, &[nonce]);
         }
         Ok(())
     }
 
-    /// Adds what the journal holds for a log from that offset on. It takes no more: a failed log
-    /// does not ride.
-    fn gather(&self, log: u64, from: u64, stretches: &mut Vec<Redo>) -> Result<()> {
+    /// Adds to what is known what the journal holds for a log from that offset on: up to where it
+    /// was read.
+    fn gather(&self, log: u64, from: u64, mut all: Vec<Redo>) -> Result<(Vec<Redo>, u64)> {
+        let mut seen: BTreeSet<_> = all.iter().map(place_of).collect();
         let end = self.0.log.durable();
         let mut cursor = Cursor::new(Arc::clone(&self.0.log), from);
         let site = self.0.log.site();
         while let Some((offset, frame)) = cursor.next(end)? {
             match Record::decode(frame.payload()) {
                 Ok(Record::Redo(page) | Record::Transaction(_, page)) => {
-                    for redo in page.into_iter().filter(|redo| redo.of.log == log) {
-                        if !stretches.contains(&redo) {
-                            stretches.push(redo);
-                        }
-                    }
+                    let fresh = |redo: &Redo| redo.of.log == log && seen.insert(place_of(redo));
+                    all.extend(page.into_iter().filter(fresh));
                 }
                 Ok(_) => {}
                 // It may have been just what the log needs.
@@ -109,8 +126,20 @@ impl Rescue {
                 }
             }
         }
-        Ok(())
+        Ok((all, end))
     }
+}
+
+/// What tells a stretch from every other one of its log: what has been written to a place of a
+/// segment's life never changes.
+fn place_of(redo: &Redo) -> (u32, u64, u64, usize) {
+    let Stretch {
+        number,
+        nonce,
+        place,
+        ..
+    } = redo.of;
+    (number, nonce, place, redo.frames.len())
 }
 
 impl DirtyLog for Rescue {

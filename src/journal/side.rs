@@ -33,18 +33,21 @@ fn named(name: &str) -> Option<(u64, u64)> {
 
 /// Puts the redo of the files that the fold names before what the journal itself keeps: it is older.
 pub(super) fn add(site: &Site, fold: &Fold, pending: &mut Pending) {
-    for (log, nonce) in fold.redo_files() {
-        match read(site, log, nonce) {
-            Ok(mut stretches) => {
-                stretches.retain(|redo| is_needed(fold, redo));
-                if !stretches.is_empty() {
-                    let of_log = pending.entry(log).or_default();
-                    of_log.stretches.splice(0..0, stretches);
+    for files in fold.redo_files() {
+        let log = files.log;
+        for nonce in files.nonces.iter().rev() {
+            match read(site, log, *nonce) {
+                Ok(mut stretches) => {
+                    stretches.retain(|redo| is_needed(fold, redo));
+                    if !stretches.is_empty() {
+                        let of_log = pending.entry(log).or_default();
+                        of_log.stretches.splice(0..0, stretches);
+                    }
                 }
-            }
-            Err(error) => {
-                tracing::error!(log, %error, "redo of a failed log cannot be read");
-                pending.entry(log).or_default().unread = Some(Arc::new(error));
+                Err(error) => {
+                    tracing::error!(log, %error, "redo of a failed log cannot be read");
+                    pending.entry(log).or_default().unread = Some(Arc::new(error));
+                }
             }
         }
     }
@@ -65,13 +68,20 @@ pub(super) fn read(site: &Site, log: u64, nonce: u64) -> Result<Vec<Redo>> {
         }
         file => file.map_err(|error| Error::opening("open", &path, error))?,
     };
-    let bytes = file.len().and_then(|len| {
-        let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
-        let read = file.read_at(&mut bytes, 0)?;
+    let fail = |error| Error::io("read", &path, error);
+    let mut bytes = vec![0; RedoFile::HEAD];
+    let read = file.read_at(&mut bytes, 0).map_err(fail)?;
+    bytes.truncate(read);
+    // Whatever length the file has, only as much is read as it says, if it has that.
+    let said = RedoFile::length(&bytes).unwrap_or(0);
+    if said == file.len().map_err(fail)? {
+        let said = usize::try_from(said).map_err(|error| fail(io::Error::other(error)))?;
+        let full = |error| fail(io::Error::other(error));
+        bytes.try_reserve_exact(said - bytes.len()).map_err(full)?;
+        bytes.resize(said, 0);
+        let read = file.read_at(&mut bytes, 0).map_err(fail)?;
         bytes.truncate(read);
-        Ok(bytes)
-    });
-    let bytes = bytes.map_err(|error| Error::io("read", &path, error))?;
+    }
     let file = RedoFile::decode(&bytes).map_err(|flaw| match flaw.is_unsupported() {
         true => unsupported(&path, flaw),
         false => mismatch(flaw.to_string()),
@@ -107,9 +117,12 @@ pub(super) fn write(site: &Site, file: &RedoFile) -> Result<()> {
     written
 }
 
-/// Removes a log's file, which must not be named any more, now or after a crash.
-pub(super) fn discard(site: &Site, log: u64, nonce: u64) {
-    remove(site.storage.as_ref(), &site.dir.join(file_name(log, nonce)));
+/// Removes files of a log, which must not be named any more, now or after a crash.
+pub(super) fn discard(site: &Site, log: u64, nonces: &[u64]) {
+    for nonce in nonces {
+        let path = site.dir.join(file_name(log, *nonce));
+        remove(site.storage.as_ref(), &path);
+    }
 }
 
 /// Removes the files that nothing names. What cannot be removed is only space.
@@ -121,7 +134,8 @@ pub(super) fn tidy(site: &Site, fold: &Fold) {
         let Some((log, nonce)) = named(&name) else {
             continue;
         };
-        if fold.log(log).and_then(|log| log.redo_file) == Some(nonce) {
+        let mut named = fold.redo_files().filter(|files| files.log == log);
+        if named.any(|files| files.nonces.contains(&nonce)) {
             continue;
         }
         let carried = fold.carried();
@@ -130,7 +144,7 @@ pub(super) fn tidy(site: &Site, fold: &Fold) {
             tracing::warn!(name, "redo that the journal does not name, left alone");
             continue;
         }
-        discard(site, log, nonce);
+        discard(site, log, &[nonce]);
     }
 }
 

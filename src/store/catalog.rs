@@ -160,7 +160,7 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     store
         .journal
         .commit(&[Event::TopicDeleted { id: topic.id }])?;
-    store.journal.discard(redo);
+    store.journal.discard(&redo);
     topic.deleted.store(true, Ordering::Release);
     for log in topic.all_open_logs() {
         log.delete();

@@ -8,7 +8,7 @@ use super::inner::{Inner, TopicInner};
 use super::open::refuse_link;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
-use crate::journal::{Event, Fold, LogEnd, Pending, SegmentEnd};
+use crate::journal::{Event, Fold, LogEnd, Pending, RedoFiles, SegmentEnd};
 use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
 use crate::sys::Storage;
 
@@ -71,6 +71,7 @@ impl LogCell {
         let promises = {
             let pending = store.pending();
             if let Some(cause) = unread(&pending, self.id) {
+                store.setting.pins.fail(self.id);
                 return Err(failed(cause));
             }
             let of_log = |fold: &Fold| promises(fold, self.id, store.clean, &pending);
@@ -88,12 +89,11 @@ impl LogCell {
         let site = site(&storage, &store.root, store.id, place)?;
         refuse_links(&site)?;
         let log = Log::open(site, setting, &promises);
+        // Until it can be opened, the journal shall not have to keep what it needs.
+        let log = log.inspect_err(|_| store.setting.pins.fail(self.id));
         let log = log.map_err(|cause| match cause {
             cause @ (Error::StorageFull { .. } | Error::Io { .. }) => cause,
-            cause => {
-                store.setting.pins.fail(self.id);
-                failed(Arc::new(cause))
-            }
+            cause => failed(Arc::new(cause)),
         })?;
         store.files.watch(&log);
         // All that the journal held for it is in its own files now.
@@ -105,7 +105,7 @@ impl LogCell {
                 self.note_end(store, &end);
             }
         } else if let Some(end) = log.recorded_end() {
-            self.let_go(store, &end, redo);
+            self.let_go(store, &end, &redo);
         }
         Ok(Arc::clone(self.log.get_or_init(|| log)))
     }
@@ -121,7 +121,7 @@ impl LogCell {
 
     /// Makes the end durable, behind which the redo files of the log are not needed any more, and
     /// removes them. If that fails they stay, and do no harm.
-    fn let_go(&self, store: &Inner, end: &RecordedEnd, redo: Vec<(u64, u64)>) {
+    fn let_go(&self, store: &Inner, end: &RecordedEnd, redo: &[RedoFiles]) {
         let ends = vec![stated(self.id, end)];
         match store.journal.commit(&[Event::Ends { ends }]) {
             Ok(()) => store.journal.discard(redo),

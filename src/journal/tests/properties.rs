@@ -47,7 +47,9 @@ fn any_event() -> impl Strategy<Value = Event> {
         4 => (id(), 0..3_u32, 0..99_u64).prop_map(|(s, p, next)| checkpoint(s, p, next)),
         3 => vec(an_end, 0..4).prop_map(|ends| Event::Ends { ends }),
         2 => (0..12_u64).prop_map(|log| Event::Settled { log }),
-        2 => (0..12_u64, 0..9_u64).prop_map(|(log, nonce)| Event::RedoFile { log, nonce }),
+        2 => (0..12_u64, prop::collection::vec(0..9_u64, 0..3), 0..99_u64).prop_map(
+            |(log, nonces, next)| Event::RedoFiles(RedoFiles { log, nonces, next })
+        ),
         2 => (0..12_u64, 0..99_u64).prop_map(|(log, offset)| start(log, offset)),
         2 => (0..4_u32).prop_map(|epoch| Event::Closed { epoch }),
     ]
