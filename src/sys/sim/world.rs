@@ -207,7 +207,13 @@ impl World {
         let folders = self.nodes.iter();
         let folders = folders.filter(|(_, node)| matches!(node, Node::Folder(_)));
         let folders: Vec<u64> = folders.map(|(number, _)| *number).collect();
-        folders.into_iter().try_for_each(|it| self.sync_dir(it))
+        for folder in folders {
+            // One that was removed goes with the sync of that which it was in.
+            if self.nodes.contains_key(&folder) {
+                self.sync_dir(folder)?;
+            }
+        }
+        Ok(())
     }
 
     /// A sync of everything fails: some bytes of each file got to the medium, no name did.
