@@ -26,6 +26,8 @@ struct Shared {
     duty: Duty,
     queue: Mutex<Queue>,
     work: Condvar,
+    /// For who waits to claim a log: a claim was given back.
+    free: Condvar,
 }
 
 impl Shared {
@@ -69,9 +71,13 @@ impl Shared {
     /// Wakes whoever can go on, now that a claim was given back.
     fn wake(&self) {
         let queue = self.queue();
-        let (ready, awaited) = (queue.is_ready(), queue.stopping || queue.is_wanted());
+        let (ready, stopping) = (queue.is_ready(), queue.stopping);
+        let wanted = queue.is_wanted();
         drop(queue);
-        if awaited {
+        if wanted {
+            self.free.notify_all();
+        }
+        if stopping {
             self.work.notify_all();
         } else if ready {
             self.work.notify_one();
@@ -127,6 +133,7 @@ impl Crew {
             duty,
             queue: Mutex::new(Queue::default()),
             work: Condvar::new(),
+            free: Condvar::new(),
         });
         let crew = Crew {
             shared,
@@ -264,7 +271,7 @@ impl Crew {
         logs.iter().for_each(|log| queue.want(log.id()));
         for log in &logs {
             while !queue.take(log.id()) {
-                let waited = self.shared.work.wait(queue);
+                let waited = self.shared.free.wait(queue);
                 queue = waited.unwrap_or_else(PoisonError::into_inner);
             }
         }

@@ -70,7 +70,11 @@ impl Pins {
     pub(crate) fn release_below(&self, log: u64, end: u64) {
         let mut held = self.held();
         match held.pins.get_mut(&log) {
-            Some(pin) if pin.last >= end => pin.from = pin.from.max(end),
+            Some(pin) if pin.last >= end => {
+                pin.from = pin.from.max(end);
+                drop(held);
+                self.put_off(log);
+            }
             _ => {
                 held.pins.remove(&log);
                 held.failed.remove(&log);
@@ -105,5 +109,33 @@ impl Pins {
     /// The lowest offset that the journal must keep, if any.
     pub(crate) fn lowest(&self) -> Option<u64> {
         self.held().pins.values().map(|pin| pin.from).min()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A log failed, and while what it needs was copied out it was opened again and has ridden: of
+    /// the two only what was copied is let go of.
+    #[test]
+    fn a_pin_that_came_while_a_copy_was_made_stays() {
+        let pins = Pins::default();
+        pins.hold(&[1, 2], 10);
+        pins.fail(1);
+        assert_eq!(pins.orphan(), Some((1, 10)));
+        pins.release(1);
+        pins.hold(&[1], 40);
+        pins.release_below(1, 30);
+        assert_eq!(pins.lowest(), Some(10));
+        pins.release(2);
+        assert_eq!(pins.lowest(), Some(40));
+        pins.release_below(1, 41);
+        assert_eq!(pins.lowest(), None);
+        // A log that has been well since is not put off, and so not taken for a failed one.
+        pins.put_off(1);
+        pins.hold(&[1], 50);
+        pins.count(1 << 30);
+        assert_eq!(pins.orphan(), None);
     }
 }

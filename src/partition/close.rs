@@ -57,7 +57,8 @@ impl Log {
     }
 
     /// The file system was synced, or that failed: what the log lacked is settled, or never will
-    /// be. No slot tells it, since the recorded end does.
+    /// be. A slot at the end says what the recorded end does, and is not synced: if it is lost, less
+    /// is known of the end, and the log is walked.
     pub(crate) fn settled_with_others(&self, synced: &Result<()>) -> Result<()> {
         let entry = self.ledger.read();
         let mut progress = self.progress();
@@ -69,6 +70,7 @@ impl Log {
                 self.became_durable(&entry);
                 self.settled_bytes.advance(entry.bytes);
                 self.setting.pins.release(self.site.log);
+                self.slot_at_end(&entry)?;
             }
             Err(cause) if lacks => self.poison(cause.clone()),
             Err(_) => {}

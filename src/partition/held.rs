@@ -12,7 +12,7 @@ use super::appender::Appender;
 use super::log::Log;
 use super::park::Wanted;
 use crate::error::{Error, Result, Span};
-use crate::flush::DirtyLog;
+use crate::flush::{DirtyLog, Next};
 use crate::format::Stretch;
 use crate::segment::{Room, Writable};
 use crate::sync::Ordering;
@@ -65,6 +65,8 @@ impl Log {
         let room = Room::of(records);
         self.used.store(true, Ordering::Relaxed);
         let mut appender = self.lock();
+        // Others may have written much since; now they cannot.
+        self.lighten();
         if records.is_empty() {
             self.check_end()?;
         } else {
@@ -100,13 +102,16 @@ impl Log {
 
     /// Syncs the log, which the caller has claimed, if it has too much to ride with the journal, or
     /// has ridden there for too long.
-    pub(crate) fn lighten(&self) {
+    pub(crate) fn lighten(self: &Arc<Self>) {
         if (self.rides() || self.is_all_durable()) && !self.pins_too_much() {
             return;
         }
         self.hurry();
         // What goes wrong closes the gate, which whoever holds the log looks at.
-        let _later = self.round();
+        if self.round() != Next::Rest {
+            // It relies on being looked at again.
+            self.setting.flusher.request(self.as_dirty());
+        }
     }
 }
 

@@ -53,7 +53,10 @@ impl Log {
             if self.gate.is_over() {
                 return Next::Rest;
             }
-            match self.direct(true, true) {
+            let settled = self.direct(true, true);
+            let settled =
+                settled.and_then(|next| self.slot_at_end(&self.ledger.read()).map(|()| next));
+            match settled {
                 Ok(next) => {
                     parked = self.let_go_of_files();
                     next

@@ -147,13 +147,9 @@ impl Planner<'_> {
         let Some(header) = self.header(end.segment)? else {
             return Ok(None);
         };
-        // A log that was settled with many others, or has parked, may have no slot at its end: the
-        // recorded end stands for it.
-        let agrees = match (header.seal, header.slots.slot) {
-            (Some(seal), _) => Mark::of(&seal) == end.mark,
-            (None, Some(slot)) => slot.next <= end.mark.next && slot.place <= end.mark.place,
-            (None, None) => true,
-        };
+        // Without a slot just there the file may be an older one, restored from a copy.
+        let slot = header.seal.or(header.slots.slot);
+        let agrees = slot.is_some_and(|slot| Mark::of(&slot) == end.mark);
         if header.identity.nonce != end.nonce || !agrees {
             return Ok(None);
         }

@@ -92,6 +92,18 @@ impl Log {
         Ok(())
     }
 
+    /// Writes a slot at the end, where everything is settled and no slot is yet.
+    pub(super) fn slot_at_end(&self, entry: &Entry) -> Result<()> {
+        let Some(Open { segment, .. }) = entry.open.last() else {
+            return Ok(());
+        };
+        let mut slots = self.slots();
+        if slots.segment == Some(segment.number()) && slots.place == entry.mark.place {
+            return Ok(());
+        }
+        self.write_slot(&mut slots, segment, entry.mark)
+    }
+
     /// Writes a sector of a segment's header; false if there is no space for it.
     fn put(&self, segment: &Segment, sector: Sector, slot: &Slot) -> Result<bool> {
         let number = segment.number();
@@ -190,11 +202,7 @@ impl Log {
                 return Err(self.site.io("seal", segment.number(), full));
             }
         } else {
-            let mut slots = self.slots();
-            if slots.segment == Some(segment.number()) && slots.place == entry.mark.place {
-                return Ok(());
-            }
-            self.write_slot(&mut slots, segment, entry.mark)?;
+            self.slot_at_end(&entry)?;
         }
         let synced = segment.file.sync();
         synced.map_err(|error| self.site.io("sync", segment.number(), error))

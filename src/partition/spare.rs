@@ -52,6 +52,18 @@ struct State {
     begun: u64,
 }
 
+impl State {
+    /// Keeps a spare that was just made; or it comes back, to be thrown away: while it was made, the
+    /// one before it was put back, and two with a number between them would tear the chain.
+    fn keep(&mut self, made: Spare) -> Option<Spare> {
+        if self.spare.is_some() || made.number != self.number {
+            return Some(made);
+        }
+        self.spare = Some(made);
+        None
+    }
+}
+
 impl Shelf {
     /// An empty shelf; the first spare will have this number, and follows a segment of that
     /// length.
@@ -191,14 +203,18 @@ impl Shelf {
             Some(spare) => grow(site, spare, capacity),
             None => fresh(),
         };
-        {
+        let useless = {
             let mut state = self.state();
             state.placed |= spare.is_some();
-            state.spare = spare;
+            let useless = spare.and_then(|spare| state.keep(spare));
             state.failed = made.err();
             if let Some(error) = &state.failed {
                 tracing::warn!(%error, "cannot prepare a segment");
             }
+            useless
+        };
+        if let Some(spare) = useless {
+            discard(site, &site.segment(spare.number));
         }
         self.attempts.advance(self.attempts.get() + 1);
     }
@@ -344,4 +360,38 @@ pub(crate) fn ensure_dir(site: &Site, dir: &Path) -> Result<()> {
         synced.map_err(|error| Error::io("sync", parent, error))?;
     }
     Ok(())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sys::Storage;
+    use crate::sys::sim::Sim;
+
+    fn spare(sim: &Sim, number: u32) -> Spare {
+        let path = Path::new("/").join(number.to_string());
+        Spare {
+            number,
+            file: sim.create(&path, 64 << 10).unwrap(),
+            layout: layout(&path, 64 << 10).unwrap(),
+            spoiled: false,
+        }
+    }
+
+    /// A spare was taken and cannot take over; while it is put back the preparer makes the next one.
+    /// Two that follow one another must not change places: the one that was put back comes first.
+    #[test]
+    fn a_spare_that_is_put_back_while_the_next_one_is_made_keeps_its_turn() {
+        let sim = Sim::new(1);
+        let shelf = Shelf::new(7, None);
+        assert!(shelf.state().keep(spare(&sim, 7)).is_none());
+        let taken = shelf.take(4096).unwrap();
+        let next = spare(&sim, 8);
+        shelf.put_back(taken);
+        let useless = shelf.state().keep(next).unwrap();
+        assert_eq!(useless.number, 8);
+        assert_eq!(shelf.take(4096).unwrap().number, 7);
+        assert!(shelf.state().keep(useless).is_none());
+        assert_eq!(shelf.take(4096).unwrap().number, 8);
+    }
 }

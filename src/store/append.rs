@@ -27,8 +27,8 @@ impl Topic {
     }
 
     /// Appends records as one commit: after a crash all of them are there, or none, also when keys or
-    /// explicit partitions lead to several partitions. Whoever reads one of them finds the others
-    /// durable.
+    /// explicit partitions lead to several partitions. Whoever reads one of them knows that the
+    /// others are durable; in another partition they may show a moment later.
     ///
     /// Records without keys go to one partition together: to that of the first record that has
     /// one, else to the next in turn.
@@ -64,6 +64,8 @@ impl Topic {
     /// # Errors
     ///
     /// [`Error::Finished`] if the topic was finished before; else as for [`Topic::append_batch`].
+    /// [`Error::InDoubt`], or without records [`Error::StoreFailed`] of this call, leaves in doubt
+    /// whether the topic is finished, too.
     ///
     /// # Examples
     ///

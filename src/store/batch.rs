@@ -54,7 +54,10 @@ impl Topic {
         };
         let log = store.log(&self.inner, partition)?;
         let offsets = match records.is_empty() {
-            true => log.durable()..log.durable(),
+            true => {
+                let end = log.durable();
+                end..end
+            }
             false => log.write(&mut writable, |writable, now| stamp(writable, records, now))?,
         };
         Ok(Written {

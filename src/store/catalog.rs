@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::journal::{Event, TopicSettings, TopicState};
 use crate::options::TopicOptions;
 use crate::segment::Writable;
+use crate::sys::Storage;
 
 /// Makes a topic, or opens the one that is there.
 pub(super) fn create(store: &Inner, name: &str, options: &TopicOptions) -> Result<Arc<TopicInner>> {
@@ -171,7 +172,7 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         store.setting.pins.release(cell.id());
     }
     store.topics().remove(name);
-    let storage = store.options.storage.as_ref();
+    let storage: &dyn Storage = store.files.as_ref();
     let folder = store.root.join("topics").join(name);
     for (partition, cell) in (0..).zip(&topic.logs) {
         let name = folder_name(partition, cell.id());

@@ -13,41 +13,78 @@ use crate::sys::Volume;
 /// From more logs than this on, one sync of everything costs less than theirs.
 const FEW: usize = 8;
 
-/// The file system to sync, if that is the better way for these logs.
-pub(super) fn volume<'a>(store: &'a Inner, logs: &[Arc<Log>]) -> Option<&'a Arc<dyn Volume>> {
-    let members = logs.iter().filter(|log| log.settles_with_others());
-    store.volume.as_ref().filter(|_| members.count() > FEW)
+/// The logs of a store that is being closed, and how they are settled.
+pub(super) struct Closing<'a> {
+    store: &'a Inner,
+    logs: &'a [Arc<Log>],
+    /// The file system to sync, if that is the better way.
+    volume: Option<&'a Arc<dyn Volume>>,
 }
 
-/// Settles logs that take no more appends for good, when no crew is at work any more: the ends of those that have
-/// changed. What goes wrong with one keeps no other from it, and is handed to `fail`.
-pub(super) fn settle(store: &Inner, logs: &[Arc<Log>], mut fail: impl FnMut(Error)) -> Vec<LogEnd> {
-    let mut ended: Vec<Result<()>> = logs.iter().map(|_| Ok(())).collect();
-    let together: Vec<bool> = logs.iter().map(|log| log.settles_with_others()).collect();
-    let volume = volume(store, logs);
-    if let Some(volume) = volume {
-        let members = || logs.iter().zip(&together).enumerate();
-        let members = || members().filter(|(_, (_, together))| **together);
-        for (at, (log, _)) in members() {
-            ended[at] = log.remove_spare();
-        }
-        let synced = volume.sync();
-        let synced = synced.map_err(|error| Error::io("sync", &store.root, error));
-        for (at, (log, _)) in members() {
-            let settled = log.settled_with_others(&synced);
-            ended[at] = std::mem::replace(&mut ended[at], Ok(())).and(settled);
-        }
-    }
-    let mut ends = Vec::new();
-    for ((log, together), ended) in logs.iter().zip(together).zip(ended) {
-        let end = match (volume, together) {
-            (Some(_), true) => ended.map(|()| log.recorded_end()),
-            _ => log.finish_close(),
+impl<'a> Closing<'a> {
+    /// These logs take no more appends.
+    pub(super) fn of(store: &'a Inner, logs: &'a [Arc<Log>]) -> Closing<'a> {
+        let volume = store.volume.as_ref();
+        let mut closing = Closing {
+            store,
+            logs,
+            volume,
         };
-        match end {
-            Ok(end) => ends.extend(end.map(|end| stated(log.site().log, &end))),
-            Err(error) => fail(error),
+        let members = logs.iter().filter(|log| closing.settles_with_others(log));
+        if members.count() <= FEW {
+            closing.volume = None;
         }
+        closing
     }
-    ends
+
+    /// Whether each log is to be synced by itself.
+    pub(super) fn is_single(&self) -> bool {
+        self.volume.is_none()
+    }
+
+    /// Whether a sync of the file system is all that a log lacks. A folder that is mounted from
+    /// elsewhere is not on it.
+    fn settles_with_others(&self, log: &Log) -> bool {
+        let on = |volume: &Arc<dyn Volume>| volume.holds(&log.site().dir).unwrap_or(false);
+        self.volume.is_some_and(on) && log.settles_with_others()
+    }
+
+    /// Settles the logs for good, when no crew is at work any more: the ends of those that have
+    /// changed. What goes wrong with one keeps no other from it, and is handed to `fail`.
+    pub(super) fn settle(self, mut fail: impl FnMut(Error)) -> Vec<LogEnd> {
+        let together = self.logs.iter().map(|log| self.settles_with_others(log));
+        let together: Vec<bool> = together.collect();
+        let mut ended: Vec<Result<()>> = self.logs.iter().map(|_| Ok(())).collect();
+        if let Some(volume) = self.volume {
+            let members = || (0..).zip(self.logs).zip(&together);
+            let members = || members().filter(|(_, together)| **together);
+            for ((at, log), _) in members() {
+                set(&mut ended, at, log.remove_spare());
+            }
+            let synced = volume.sync();
+            let synced = synced.map_err(|error| Error::io("sync", &self.store.root, error));
+            for ((at, log), _) in members() {
+                set(&mut ended, at, log.settled_with_others(&synced));
+            }
+        }
+        let mut ends = Vec::new();
+        for ((log, together), ended) in self.logs.iter().zip(together).zip(ended) {
+            let end = match together {
+                true => ended.map(|()| log.recorded_end()),
+                false => log.finish_close(),
+            };
+            match end {
+                Ok(end) => ends.extend(end.map(|end| stated(log.site().log, &end))),
+                Err(error) => fail(error),
+            }
+        }
+        ends
+    }
+}
+
+/// Notes how a step went, where none has failed before.
+fn set(ended: &mut [Result<()>], at: usize, went: Result<()>) {
+    if let Some(ended @ Ok(())) = ended.get_mut(at) {
+        *ended = went;
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::catalog;
-use super::closing;
+use super::closing::Closing;
 use super::inner::{Inner, TopicInner};
 use super::leftovers;
 use super::open::{open, open_all};
@@ -288,7 +288,8 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     for log in &logs {
         log.refuse();
     }
-    if closing::volume(inner, &logs).is_none() {
+    let closing = Closing::of(inner, &logs);
+    if closing.is_single() {
         Log::flush_together(&inner.setting.flusher, logs.iter().cloned());
         logs.iter().for_each(|log| keep(log.drain()));
     }
@@ -297,7 +298,7 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     }
     // From here on this thread does every duty itself.
     let mut settled = true;
-    let ends = closing::settle(inner, &logs, |error| {
+    let ends = closing.settle(|error| {
         settled = false;
         keep(Err(error));
     });

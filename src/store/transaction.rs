@@ -36,8 +36,8 @@ struct Lacking<'a> {
 ///
 /// # Errors
 ///
-/// [`Error::InDoubt`] if the journal failed while it was to make all that durable. With any other
-/// error nothing was written.
+/// [`Error::InDoubt`] if the journal failed while it was to make all that durable; if there are no
+/// records, [`Error::StoreFailed`], as for any fact. With another error nothing was written.
 pub(super) fn commit(
     store: &Inner,
     parts: &[Part<'_>],

@@ -295,6 +295,7 @@ fn a_sync_of_the_volume_covers_bytes_and_names_of_every_file() {
             let file = disk.create(&root.join(name), 4096).unwrap();
             file.write_at(b"bytes", 512).unwrap();
         }
+        assert!(volume.holds(root).unwrap());
         volume.sync().unwrap();
         volume.sync().unwrap();
         assert_eq!(disk.stats().volume_syncs.get(), 2);

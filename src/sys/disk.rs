@@ -224,6 +224,11 @@ impl Volume for DiskVolume {
         self.stats.volume_syncs.add(1);
         Ok(rustix::fs::syncfs(&self.fd)?)
     }
+
+    fn holds(&self, path: &Path) -> io::Result<bool> {
+        let volume = rustix::fs::fstat(&self.fd)?;
+        Ok(rustix::fs::stat(path)?.st_dev == volume.st_dev)
+    }
 }
 
 /// Whether a kernel of that release tells the caller of `syncfs` what could not be written.

@@ -90,6 +90,9 @@ pub trait Volume: fmt::Debug + Send + Sync {
     /// written since the volume was opened; like that of a file, such a sync must not be tried
     /// again, and nothing is known then of any file that had bytes to write.
     fn sync(&self) -> io::Result<()>;
+
+    /// Whether a path lies on it, and not on another file system that is mounted in between.
+    fn holds(&self, path: &Path) -> io::Result<bool>;
 }
 
 /// A disk: folders, names and files.

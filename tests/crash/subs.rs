@@ -136,15 +136,36 @@ impl Run<'_> {
                     let zero = vec![0; at.len()];
                     (Deed::Checkpoints(zero), opened.reset(Start::Earliest))
                 }
-                false => {
-                    let ends = self.topics[name].parts.iter();
-                    let ends = ends.map(|part| part.sure.len() as u64).collect();
-                    (Deed::Checkpoints(ends), opened.reset(Start::Latest))
-                }
+                false => self.reset_to_latest(name, opened)?,
             },
             8 => (Deed::Pause(true), opened.pause()),
             _ => (Deed::Nothing, Ok(())),
         })
+    }
+
+    fn reset_to_latest(
+        &mut self,
+        name: &str,
+        opened: &mut Subscription,
+    ) -> Check<(Deed, Result<(), Error>)> {
+        let ends = self.topics[name].parts.iter();
+        let ends: Vec<u64> = ends.map(|part| part.sure.len() as u64).collect();
+        let done = opened.reset(Start::Latest);
+        if done.is_err() {
+            return Ok((Deed::Checkpoints(ends), done));
+        }
+        // On its way a log may have been parked, and more be durable than was known before.
+        let stands = (0..).zip(&ends).map(|(number, _)| opened.committed(number));
+        let stands: Result<Vec<u64>, Error> = stands.collect();
+        let stands = stands.map_err(|error| error.to_string())?;
+        self.learn(name)?;
+        let parts = self.topics[name].parts.iter().zip(&ends).zip(&stands);
+        for ((part, end), stands) in parts {
+            if !(*end..=part.sure.len() as u64).contains(stands) {
+                return Err(format!("reset to {stands}, not {end}"));
+            }
+        }
+        Ok((Deed::Checkpoints(stands), done))
     }
 
     /// Reads the next record, which must be the next of its partition.

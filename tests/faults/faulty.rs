@@ -249,6 +249,10 @@ impl Volume for FaultyVolume {
         self.orders.check(Call::Volume, Path::new(""))?;
         self.volume.sync()
     }
+
+    fn holds(&self, path: &Path) -> io::Result<bool> {
+        self.volume.holds(path)
+    }
 }
 
 #[derive(Debug)]
