@@ -16,11 +16,12 @@ const FEW: usize = 8;
 /// The file system to sync, if that is the better way for these logs.
 pub(super) fn volume<'a>(store: &'a Inner, logs: &[Arc<Log>]) -> Option<&'a Arc<dyn Volume>> {
     let members = logs.iter().filter(|log| log.settles_with_others());
-    store.volume.as_ref().filter(|_| members.count() > FEW)
+    let many = members.take(FEW + 1).count() > FEW;
+    store.volume.as_ref().filter(|_| many)
 }
 
-/// Settles logs that take no more appends for good, when no crew is at work any more: the ends of those that have
-/// changed. What goes wrong with one keeps no other from it, and is handed to `fail`.
+/// Settles logs that take no more appends for good, when no crew is at work any more: the ends of
+/// those that have changed. What goes wrong with one keeps no other from it, and is handed to `fail`.
 pub(super) fn settle(store: &Inner, logs: &[Arc<Log>], mut fail: impl FnMut(Error)) -> Vec<LogEnd> {
     let mut ended: Vec<Result<()>> = logs.iter().map(|_| Ok(())).collect();
     let together: Vec<bool> = logs.iter().map(|log| log.settles_with_others()).collect();
