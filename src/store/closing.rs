@@ -19,22 +19,24 @@ pub(super) struct Closing<'a> {
     logs: &'a [Arc<Log>],
     /// The file system to sync, if that is the better way.
     volume: Option<&'a Arc<dyn Volume>>,
+    /// For each log, whether that was all it lacked.
+    together: Vec<bool>,
 }
 
 impl<'a> Closing<'a> {
     /// These logs take no more appends.
     pub(super) fn of(store: &'a Inner, logs: &'a [Arc<Log>]) -> Closing<'a> {
         let volume = store.volume.as_ref();
-        let mut closing = Closing {
+        let together = logs.iter().map(|log| settles_with_others(volume, log));
+        let together: Vec<bool> = together.collect();
+        let members = together.iter().filter(|together| **together);
+        let few = members.count() <= FEW;
+        Closing {
             store,
             logs,
-            volume,
-        };
-        let members = logs.iter().filter(|log| closing.settles_with_others(log));
-        if members.count() <= FEW {
-            closing.volume = None;
+            volume: volume.filter(|_| !few),
+            together: together.iter().map(|it| *it && !few).collect(),
         }
-        closing
     }
 
     /// Whether each log is to be synced by itself.
@@ -42,18 +44,12 @@ impl<'a> Closing<'a> {
         self.volume.is_none()
     }
 
-    /// Whether a sync of the file system is all that a log lacks. A folder that is mounted from
-    /// elsewhere is not on it.
-    fn settles_with_others(&self, log: &Log) -> bool {
-        let on = |volume: &Arc<dyn Volume>| volume.holds(&log.site().dir).unwrap_or(false);
-        self.volume.is_some_and(on) && log.settles_with_others()
-    }
-
     /// Settles the logs for good, when no crew is at work any more: the ends of those that have
     /// changed. What goes wrong with one keeps no other from it, and is handed to `fail`.
     pub(super) fn settle(self, mut fail: impl FnMut(Error)) -> Vec<LogEnd> {
-        let together = self.logs.iter().map(|log| self.settles_with_others(log));
-        let together: Vec<bool> = together.collect();
+        // One may have failed since.
+        let still = |(log, together): (&Arc<Log>, &bool)| *together && log.settles_with_others();
+        let together: Vec<bool> = self.logs.iter().zip(&self.together).map(still).collect();
         let mut ended: Vec<Result<()>> = self.logs.iter().map(|_| Ok(())).collect();
         if let Some(volume) = self.volume {
             let members = || (0..).zip(self.logs).zip(&together);
@@ -80,6 +76,13 @@ impl<'a> Closing<'a> {
         }
         ends
     }
+}
+
+/// Whether a sync of the file system is all that a log lacks. What is mounted from elsewhere does not
+/// lie on it.
+fn settles_with_others(volume: Option<&Arc<dyn Volume>>, log: &Log) -> bool {
+    let on = |volume: &Arc<dyn Volume>| volume.holds(&log.site().dir).unwrap_or(false);
+    log.settles_with_others() && volume.is_some_and(on)
 }
 
 /// Notes how a step went, where none has failed before.

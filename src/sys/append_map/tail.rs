@@ -15,7 +15,7 @@ const SCRATCH: usize = 1 << 20;
 /// So many bytes, and more, go through the file where the region is mapped, too: a call for all of
 /// them costs less than a fault for each of their pages, and leaves pages that are cheaper to sync
 /// (decision 4).
-pub(super) const LARGE: usize = 16 << 10;
+pub(super) const LARGE: usize = 128 << 10;
 
 /// Why a [`Tail`] did not take bytes.
 #[derive(Debug, thiserror::Error)]
