@@ -244,6 +244,12 @@ impl Crew {
         self.shared.turn();
     }
 
+    /// Leaves logs that are due, and that nobody is at, to the caller, who settles all of them by
+    /// himself: whoever waits for one of them is answered by that.
+    pub(crate) fn forget_due(&self) {
+        self.shared.queue().forget_due();
+    }
+
     /// Does what is due and ends the threads; afterwards nobody is at any duty. What rests is not
     /// waited for.
     pub(crate) fn stop(&self) {

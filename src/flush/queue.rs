@@ -286,6 +286,13 @@ impl Queue {
         Some(nearest.saturating_duration_since(now))
     }
 
+    /// Forgets the logs that are due, but for the journal.
+    pub(super) fn forget_due(&mut self) {
+        for log in self.due.drain(..).chain(self.alone.drain(..)) {
+            self.claims.remove(&log.id());
+        }
+    }
+
     /// Forgets what rests.
     pub(super) fn stop(&mut self) {
         self.stopping = true;

@@ -292,6 +292,8 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     if closing.is_single() {
         Log::flush_together(&inner.setting.flusher, logs.iter().cloned());
         logs.iter().for_each(|log| keep(log.drain()));
+    } else {
+        inner.setting.flusher.forget_due();
     }
     for crew in inner.crews() {
         crew.stop();
