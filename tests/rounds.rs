@@ -1,49 +1,16 @@
 //! Journalled rounds: many topics by one sync, and what becomes of them when something fails.
 
 mod common;
+mod machine;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelog::sys::sim::{Call, Crash, Fault, Keep, Sim, SimClock, When};
+use machine::Machine;
+use tidelog::sys::sim::{Call, Fault, Keep, SimClock, When};
 use tidelog::sys::{Clock, Storage};
 use tidelog::{Ack, Durability, Error, Record, Store, StoreOptions, Topic, TopicOptions};
-
-const START: i64 = 1_700_000_000_000_000_000;
-
-/// A machine of its own. Rounds run on the thread that waits, so what rides is known.
-struct Machine {
-    sim: Sim,
-    clock: Arc<SimClock>,
-}
-
-impl Machine {
-    fn new() -> Machine {
-        Machine {
-            sim: Sim::new(1),
-            clock: Arc::new(SimClock::new(1, START)),
-        }
-    }
-
-    fn open(&self) -> Store {
-        let options = StoreOptions::new()
-            .storage(Arc::new(self.sim.clone()))
-            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
-            .inline();
-        Store::open_with("/store", options).unwrap()
-    }
-
-    /// The power fails: nothing survives but what was synced.
-    fn cut(&self, store: Store) -> Store {
-        self.sim.crash_after(0);
-        self.sim.free(Path::new("/")).unwrap_err();
-        drop(store);
-        self.sim.crash(Crash::Cut(Keep::Nothing)).unwrap();
-        self.sim.heal();
-        self.open()
-    }
-}
 
 /// Topics, each with a record that its own files hold: the segments are there.
 fn topics(store: &Store, count: usize) -> Vec<Topic> {
@@ -77,7 +44,7 @@ fn syncs(store: &Store) -> u64 {
 /// of them. The power fails; all records are there, in a journal first, then in their own files.
 #[test]
 fn one_sync_serves_two_hundred_topics_and_a_power_cut_takes_none_of_them() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all = topics(&store, 200);
     store.topic("quiet").unwrap();
@@ -87,7 +54,7 @@ fn one_sync_serves_two_hundred_topics_and_a_power_cut_takes_none_of_them() {
     assert_eq!(syncs(&store) - before, 1);
     assert!(acks.iter().all(Ack::is_durable));
     drop((all, acks));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(store.health().unopened_redo, 200);
     assert!(
         tidelog::verify("/store", &options_of(&machine))
@@ -98,7 +65,7 @@ fn one_sync_serves_two_hundred_topics_and_a_power_cut_takes_none_of_them() {
         assert_eq!(payloads(&store, &format!("t{n}")), ["first", "second"]);
     }
     assert_eq!(store.health().unopened_redo, 0);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     for n in 0..200 {
         assert_eq!(payloads(&store, &format!("t{n}")), ["first", "second"]);
     }
@@ -114,18 +81,18 @@ fn options_of(machine: &Machine) -> StoreOptions {
 /// fourth finds it, and it goes on behind it.
 #[test]
 fn what_rode_waits_for_an_owner_who_uses_it() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all = topics(&store, 3);
     send(&all, "second");
     store.flush().unwrap();
     drop(all);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(payloads(&store, "t0"), ["first", "second"]);
     store.close().unwrap();
     let store = machine.open();
     assert_eq!(store.health().unopened_redo, 2);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(payloads(&store, "t1"), ["first", "second"]);
     let topic = store.existing_topic("t2").unwrap();
     assert_eq!(topic.append("third").unwrap().offset(), 2);
@@ -138,7 +105,7 @@ fn what_rode_waits_for_an_owner_who_uses_it() {
 /// the header, and the record is there all the same.
 #[test]
 fn a_first_record_that_rode_brings_its_header_along() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all: Vec<Topic> = (0..2)
         .map(|n| store.topic(&format!("t{n}")).unwrap())
@@ -146,7 +113,7 @@ fn a_first_record_that_rode_brings_its_header_along() {
     send(&all, "first");
     store.flush().unwrap();
     drop(all);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     for topic in ["t0", "t1"] {
         assert_eq!(payloads(&store, topic), ["first"]);
     }
@@ -157,7 +124,7 @@ fn a_first_record_that_rode_brings_its_header_along() {
 /// new one has none of it.
 #[test]
 fn what_rode_of_a_deleted_topic_does_not_come_back() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all = topics(&store, 2);
     send(&all, "second");
@@ -165,7 +132,7 @@ fn what_rode_of_a_deleted_topic_does_not_come_back() {
     drop(all);
     store.delete_topic("t0").unwrap();
     store.topic("t0").unwrap().append("anew").unwrap();
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(payloads(&store, "t0"), ["anew"]);
     assert_eq!(payloads(&store, "t1"), ["first", "second"]);
     store.close().unwrap();
@@ -175,7 +142,7 @@ fn what_rode_of_a_deleted_topic_does_not_come_back() {
 /// was acknowledged before is there after the power cut.
 #[test]
 fn a_failed_sync_of_the_journal_leaves_who_rode_in_doubt() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all = topics(&store, 2);
     let acks = send(&all, "second");
@@ -192,7 +159,7 @@ fn a_failed_sync_of_the_journal_leaves_who_rode_in_doubt() {
         "{refused:?}"
     );
     drop((all, acks));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     for topic in ["t0", "t1"] {
         assert_eq!(payloads(&store, topic)[0], "first");
     }
@@ -203,7 +170,7 @@ fn a_failed_sync_of_the_journal_leaves_who_rode_in_doubt() {
 /// The record that rode is still acknowledged, and there after a power cut.
 #[test]
 fn what_rode_survives_the_failed_sync_of_its_own_file() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all = topics(&store, 2);
     let acks = send(&all, "second");
@@ -222,7 +189,7 @@ fn what_rode_survives_the_failed_sync_of_its_own_file() {
     let refused = all[0].append("third");
     assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
     drop((all, acks));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     for topic in ["t0", "t1"] {
         assert_eq!(payloads(&store, topic), ["first", "second"]);
     }
@@ -233,7 +200,7 @@ fn what_rode_survives_the_failed_sync_of_its_own_file() {
 /// flushes, and rests: its own file is synced all the same, so the journal need not keep its redo.
 #[test]
 fn a_topic_synced_by_hand_does_not_hold_the_journal_back() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let manual = TopicOptions::new().durability(Durability::Manual);
     let manual = store.create_topic("manual", manual).unwrap();
@@ -246,7 +213,7 @@ fn a_topic_synced_by_hand_does_not_hold_the_journal_back() {
         store.topic(&format!("t{n}")).unwrap();
     }
     drop((manual, other));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(payloads(&store, "manual"), ["first", "second"]);
     store.close().unwrap();
 }
@@ -255,13 +222,13 @@ fn a_topic_synced_by_hand_does_not_hold_the_journal_back() {
 /// uses none of them; they are recovered all the same, so that the journal need not keep it.
 #[test]
 fn what_nobody_uses_is_recovered_in_the_background() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let all = topics(&store, 5);
     send(&all, "second");
     store.flush().unwrap();
     drop(all);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     drop(store);
     let store = Store::open_with("/store", options_of(&machine)).unwrap();
     let start = std::time::Instant::now();
@@ -282,7 +249,7 @@ fn what_nobody_uses_is_recovered_in_the_background() {
 fn an_idle_topic_does_not_pin_the_journal_under_busy_ones() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("data");
-    let clock = Arc::new(SimClock::new(1, START));
+    let clock = Arc::new(SimClock::new(1, 1_700_000_000_000_000_000));
     let options = StoreOptions::new().clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let store = Store::open_with(&root, options.inline()).unwrap();
     let idle = store.topic("idle").unwrap();
@@ -321,7 +288,7 @@ fn an_idle_topic_does_not_pin_the_journal_under_busy_ones() {
 /// file back all is well.
 #[test]
 fn what_rode_and_finds_no_place_fails_its_topic() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let small = TopicOptions::new()
         .first_segment_bytes(16 << 10)
@@ -334,7 +301,7 @@ fn what_rode_and_finds_no_place_fails_its_topic() {
     send(&[rolls.clone(), other.clone()], &large);
     store.flush().unwrap();
     drop((rolls, other));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     let folder = Path::new("/store/topics/rolls/000000-1");
     let second = folder.join("00000001.seg");
     let kept = Path::new("/kept");

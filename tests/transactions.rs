@@ -1,49 +1,21 @@
 //! Batches over several partitions, and last batches that end their topic: whole, in one sync.
 
-use std::path::Path;
+mod machine;
+
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
 use std::thread;
 
-use tidelog::sys::sim::{Call, Crash, Fault, Keep, Sim, SimClock, When};
-use tidelog::sys::{Backend, Clock, Storage};
-use tidelog::{Durability, Error, Record, Start, Store, StoreOptions, Topic, TopicOptions};
+use machine::Machine;
+use tidelog::sys::Backend;
+use tidelog::sys::sim::{Call, Fault, Keep, When};
+use tidelog::{Durability, Error, Record, Start, Store, Topic, TopicOptions};
 
-const START: i64 = 1_700_000_000_000_000_000;
-
-/// A machine of its own; every round runs on the thread that waits for it.
-struct Machine {
-    sim: Sim,
-    clock: Arc<SimClock>,
-}
-
-impl Machine {
-    fn new(backend: Backend) -> Machine {
-        let sim = Sim::new(1);
-        sim.set_backend(backend);
-        Machine {
-            sim,
-            clock: Arc::new(SimClock::new(1, START)),
-        }
-    }
-
-    fn open(&self) -> Store {
-        let options = StoreOptions::new()
-            .storage(Arc::new(self.sim.clone()))
-            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
-            .inline();
-        Store::open_with("/store", options).unwrap()
-    }
-
-    /// The power fails.
-    fn cut(&self, store: Store, keep: Keep) -> Store {
-        self.sim.crash_after(0);
-        self.sim.free(Path::new("/")).unwrap_err();
-        drop(store);
-        self.sim.crash(Crash::Cut(keep)).unwrap();
-        self.sim.heal();
-        self.open()
-    }
+/// A machine whose disk is written to like this.
+fn on(backend: Backend) -> Machine {
+    let machine = Machine::new(1);
+    machine.sim.set_backend(backend);
+    machine
 }
 
 const BOTH: [Backend; 2] = [Backend::Mapped, Backend::Pwrite];
@@ -83,7 +55,7 @@ fn texts(store: &Store, number: u32) -> Vec<String> {
 #[test]
 fn a_batch_over_four_partitions_costs_one_sync_and_survives_a_power_cut_whole() {
     for backend in BOTH {
-        let machine = Machine::new(backend);
+        let machine = on(backend);
         let store = machine.open();
         let topic = four(&store, TopicOptions::new());
         let before = store.io().syncs.get();
@@ -106,7 +78,7 @@ fn a_batch_over_four_partitions_costs_one_sync_and_survives_a_power_cut_whole() 
 /// preference go with the first one that has one.
 #[test]
 fn positions_come_in_the_order_of_the_batch() {
-    let store = Machine::new(Backend::Mapped).open();
+    let store = on(Backend::Mapped).open();
     let topic = four(&store, TopicOptions::new());
     let home = topic.partition_of("b");
     let other = (home + 1) % 4;
@@ -144,7 +116,7 @@ fn positions_come_in_the_order_of_the_batch() {
 fn a_batch_whose_sync_fails_is_in_doubt_in_all_its_partitions_and_then_there_or_not() {
     for backend in BOTH {
         for (keep, there) in [(Keep::Nothing, false), (Keep::Everything, true)] {
-            let machine = Machine::new(backend);
+            let machine = on(backend);
             let store = machine.open();
             let topic = four(&store, TopicOptions::new());
             // A failed sync leaves its pages clean, and gone at the cut; one that stops the machine
@@ -189,7 +161,7 @@ fn a_batch_whose_sync_fails_is_in_doubt_in_all_its_partitions_and_then_there_or_
 /// from an offset on proves that everything below was durable, so the batch makes it so.
 #[test]
 fn what_lies_below_a_transaction_is_durable_with_it() {
-    let machine = Machine::new(Backend::Mapped);
+    let machine = on(Backend::Mapped);
     let store = machine.open();
     let topic = four(&store, TopicOptions::new().durability(Durability::Manual));
     let below = topic
@@ -210,7 +182,7 @@ fn what_lies_below_a_transaction_is_durable_with_it() {
 /// comes: it is synced by itself before, and the journal holds the transaction only.
 #[test]
 fn a_partition_with_many_bytes_is_synced_by_itself_before_a_transaction() {
-    let machine = Machine::new(Backend::Pwrite);
+    let machine = on(Backend::Pwrite);
     let store = machine.open();
     let topic = four(&store, TopicOptions::new().durability(Durability::Manual));
     let large = vec![7; 300 << 10];
@@ -229,7 +201,7 @@ fn a_partition_with_many_bytes_is_synced_by_itself_before_a_transaction() {
 /// The others get nothing either.
 #[test]
 fn a_batch_that_one_partition_refuses_is_written_to_none() {
-    let store = Machine::new(Backend::Mapped).open();
+    let store = on(Backend::Mapped).open();
     let options = TopicOptions::new().max_total_bytes(4 << 10);
     let topic = four(&store, options.max_record_bytes(2000));
     let large = vec![7; 1500];
@@ -261,7 +233,7 @@ fn a_batch_that_one_partition_refuses_is_written_to_none() {
 /// acknowledged; that partition fails, and shows it after the store was opened again.
 #[test]
 fn a_transaction_that_cannot_be_copied_stays_and_its_partition_fails() {
-    let machine = Machine::new(Backend::Pwrite);
+    let machine = on(Backend::Pwrite);
     let store = machine.open();
     let topic = four(&store, TopicOptions::new());
     let below = topic
@@ -289,7 +261,7 @@ fn a_transaction_that_cannot_be_copied_stays_and_its_partition_fails() {
 /// and then its end, and a power cut takes neither.
 #[test]
 fn the_last_batch_and_the_end_of_its_topic_are_one() {
-    let machine = Machine::new(Backend::Mapped);
+    let machine = on(Backend::Mapped);
     let store = machine.open();
     let topic = four(&store, TopicOptions::new().durability(Durability::Manual));
     let below = topic
@@ -328,7 +300,7 @@ fn the_last_batch_and_the_end_of_its_topic_are_one() {
 /// topic is not finished.
 #[test]
 fn an_end_whose_sync_fails_ends_nothing() {
-    let machine = Machine::new(Backend::Mapped);
+    let machine = on(Backend::Mapped);
     let store = machine.open();
     let topic = four(&store, TopicOptions::new());
     machine.sim.fail(Fault::new(Call::Sync, When::Nth(0), 5));
@@ -348,7 +320,7 @@ fn an_end_whose_sync_fails_ends_nothing() {
 /// segments it goes to.
 #[test]
 fn a_transaction_may_be_longer_than_a_segment_of_the_journal() {
-    let machine = Machine::new(Backend::Mapped);
+    let machine = on(Backend::Mapped);
     let store = machine.open();
     let options = TopicOptions::new().max_batch_bytes(64 << 20);
     let topic = four(&store, options);

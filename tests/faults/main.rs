@@ -6,6 +6,8 @@ mod common;
 mod faulty;
 mod kit;
 mod life;
+#[path = "../machine/mod.rs"]
+mod machine;
 mod segment;
 
 mod beside;

@@ -2,50 +2,16 @@
 //! the journal lets go of its segments.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelog::sys::sim::{Call, Crash, Fault, Keep, Sim, SimClock, When};
-use tidelog::sys::{Backend, Clock, Storage};
-use tidelog::{Ack, Error, Record, Store, StoreOptions, Topic, TopicOptions};
+use crate::machine::Machine;
+use tidelog::sys::sim::{Call, Fault, Keep, SimClock, When};
+use tidelog::sys::{Backend, Storage};
+use tidelog::{Ack, Error, Record, Store, Topic, TopicOptions};
 
-const START: i64 = 1_700_000_000_000_000_000;
 const JOURNAL: &str = "/store/journal";
 
-/// A machine of its own. Rounds run on the thread that waits, so what rides is known.
-struct Machine {
-    sim: Sim,
-    clock: Arc<SimClock>,
-}
-
 impl Machine {
-    fn new() -> Machine {
-        Machine {
-            sim: Sim::new(1),
-            clock: Arc::new(SimClock::new(1, START)),
-        }
-    }
-
-    fn options(&self) -> StoreOptions {
-        StoreOptions::new()
-            .storage(Arc::new(self.sim.clone()))
-            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>)
-    }
-
-    fn open(&self) -> Store {
-        Store::open_with("/store", self.options().inline()).unwrap()
-    }
-
-    /// The power fails: nothing survives but what was synced.
-    fn cut(&self, store: Store) -> Store {
-        self.sim.crash_after(0);
-        self.sim.free(Path::new("/")).unwrap_err();
-        drop(store);
-        self.sim.crash(Crash::Cut(Keep::Nothing)).unwrap();
-        self.sim.heal();
-        self.open()
-    }
-
     fn journal(&self, suffix: &str) -> Vec<PathBuf> {
         let entries = self.sim.list(Path::new(JOURNAL)).unwrap();
         let names = entries.into_iter().map(|entry| entry.name);
@@ -130,7 +96,7 @@ fn cause(store: &Store, topic: &str) -> Error {
 /// is there; the topic takes appends again, its file of redo goes, and nothing is lost by the next cut.
 #[test]
 fn a_failed_topic_does_not_pin_the_journal_and_loses_nothing() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     machine.failed_topic(&store);
     traffic(&store, &machine.clock, 36);
@@ -138,7 +104,7 @@ fn a_failed_topic_does_not_pin_the_journal_and_loses_nothing() {
     let segments = machine.journal(".seg");
     assert!(segments.len() < 6, "{segments:?}");
     assert!(!segments[0].ends_with("00000000.seg"), "{segments:?}");
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     let verified = tidelog::verify("/store", &machine.options()).unwrap();
     assert!(verified.is_sound(), "{verified:?}");
     assert_eq!(machine.redo_files().len(), 1);
@@ -146,7 +112,7 @@ fn a_failed_topic_does_not_pin_the_journal_and_loses_nothing() {
     let none: [PathBuf; 0] = [];
     assert_eq!(machine.redo_files(), none);
     store.topic("bad").unwrap().append("third").unwrap();
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(payloads(&store, "bad"), ["first", "second", "third"]);
     assert!(store.health().damage.is_empty());
     store.close().unwrap();
@@ -155,7 +121,7 @@ fn a_failed_topic_does_not_pin_the_journal_and_loses_nothing() {
 /// The same in a store with threads, in which nobody calls for what was copied out.
 #[test]
 fn a_thread_of_the_store_copies_out_what_a_failed_topic_needs() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = Store::open_with("/store", machine.options()).unwrap();
     let all = ["bad", "good"].map(|name| store.topic(name).unwrap());
     let start = Instant::now();
@@ -185,7 +151,7 @@ fn a_thread_of_the_store_copies_out_what_a_failed_topic_needs() {
         .filter(|ack| ack.is_durable())
         .count();
     drop((all, acks));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert!(payloads(&store, "bad").len() >= safe);
     store.close().unwrap();
 }
@@ -194,7 +160,7 @@ fn a_thread_of_the_store_copies_out_what_a_failed_topic_needs() {
 /// goes on keeping what the topic needs. When there is room, what it needs is copied out.
 #[test]
 fn until_the_event_is_durable_the_journal_keeps_what_a_failed_topic_needs() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     machine.sim.set_backend(Backend::Pwrite);
     let store = machine.open();
     store.topic("other").unwrap().append("first").unwrap();
@@ -213,7 +179,7 @@ fn until_the_event_is_durable_the_journal_keeps_what_a_failed_topic_needs() {
     machine.sim.heal();
     traffic(&store, &machine.clock, 2);
     assert_eq!(machine.redo_files().len(), 1);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert_eq!(payloads(&store, "bad"), ["first", "second"]);
     store.close().unwrap();
 }
@@ -222,10 +188,10 @@ fn until_the_event_is_durable_the_journal_keeps_what_a_failed_topic_needs() {
 /// other topics do not notice. With the file back all is well.
 #[test]
 fn a_file_of_redo_that_cannot_be_read_fails_its_topic() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     machine.failed_topic(&store);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     let [file] = &machine.redo_files()[..] else {
         panic!("{:?}", machine.redo_files());
     };
@@ -270,7 +236,7 @@ fn later(sound: &[u8]) -> Vec<u8> {
 /// heard of.
 #[test]
 fn a_file_of_redo_that_nothing_names_goes() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     machine.failed_topic(&store);
     let [file] = &machine.redo_files()[..] else {
@@ -279,7 +245,7 @@ fn a_file_of_redo_that_nothing_names_goes() {
     store.delete_topic("bad").unwrap();
     let none: [PathBuf; 0] = [];
     assert_eq!(machine.redo_files(), none);
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     store.close().unwrap();
     let foreign = Path::new(JOURNAL).join("900-0000000000000001.redo");
     for path in [file, &foreign] {
@@ -296,7 +262,7 @@ fn a_file_of_redo_that_nothing_names_goes() {
 /// that; when the file is back, all is well.
 #[test]
 fn a_topic_that_cannot_be_opened_does_not_pin_the_journal() {
-    let machine = Machine::new();
+    let machine = Machine::new(1);
     let store = machine.open();
     let small = TopicOptions::new()
         .first_segment_bytes(16 << 10)
@@ -308,7 +274,7 @@ fn a_topic_that_cannot_be_opened_does_not_pin_the_journal() {
     send(&[bad.clone(), good.clone()], &large);
     store.flush().unwrap();
     drop((bad, good));
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     let lost = Path::new("/store/topics/bad/000000-1/00000001.seg");
     let kept = Path::new("/kept");
     machine.sim.rename(lost, kept).unwrap();
@@ -321,7 +287,7 @@ fn a_topic_that_cannot_be_opened_does_not_pin_the_journal() {
     for folder in [kept, lost].map(|path| path.parent().unwrap()) {
         machine.sim.sync_dir(folder).unwrap();
     }
-    let store = machine.cut(store);
+    let store = machine.cut(store, Keep::Nothing);
     assert!(matches!(cause(&store, "bad"), Error::Mismatch { .. }));
     machine.sim.rename(kept, lost).unwrap();
     assert_eq!(payloads(&store, "bad").len(), 2);

@@ -1,15 +1,14 @@
 //! D35: removing files and stating that they are gone, cut between any two steps.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use tidelog::sys::sim::{Crash, Keep, Sim, SimClock};
-use tidelog::sys::{Clock, Storage};
-use tidelog::{Record, Result, Store, StoreOptions, TopicOptions};
+use tidelog::sys::Storage;
+use tidelog::sys::sim::{Crash, Keep};
+use tidelog::{Record, Store, TopicOptions};
 
 use crate::kit::{one, payload, payloads, segments_of};
+use crate::machine::{Machine, ROOT};
 
-const ROOT: &str = "/store";
 const CRASHES: [Crash; 4] = [
     Crash::Kill,
     Crash::Cut(Keep::Nothing),
@@ -17,27 +16,7 @@ const CRASHES: [Crash; 4] = [
     Crash::Cut(Keep::Everything),
 ];
 
-struct Machine {
-    sim: Sim,
-    clock: Arc<SimClock>,
-}
-
 impl Machine {
-    fn new(seed: u64) -> Machine {
-        let clock = SimClock::new(seed, 1_700_000_000_000_000_000);
-        Machine {
-            sim: Sim::new(seed),
-            clock: Arc::new(clock),
-        }
-    }
-
-    fn open(&self) -> Result<Store> {
-        let options = StoreOptions::new()
-            .storage(Arc::new(self.sim.clone()))
-            .clock(Arc::clone(&self.clock) as Arc<dyn Clock>);
-        Store::open_with(ROOT, options.inline())
-    }
-
     fn names(&self, folder: &str) -> Vec<String> {
         let entries = self.sim.list(&Path::new(ROOT).join(folder));
         let entries = entries.unwrap_or_default();
@@ -47,7 +26,7 @@ impl Machine {
 
 /// Two topics with some segments each, and a record each that the journal alone has.
 fn begun(machine: &Machine) -> Store {
-    let store = machine.open().unwrap();
+    let store = machine.open();
     for name in ["t", "u"] {
         let topic = store.create_topic(name, segments_of(16 << 10)).unwrap();
         for number in 0..30 {
@@ -79,7 +58,7 @@ fn a_topic_whose_deletion_is_cut_anywhere_is_there_whole_or_gone() {
             machine.sim.crash_after(0);
             drop(store);
             machine.sim.crash(crash).unwrap();
-            let store = machine.open().unwrap();
+            let store = machine.open();
             let there = store.existing_topic("t").is_ok();
             assert!(!there || deleted.is_err(), "{crash:?} {calls}");
             both[usize::from(there)] += 1;
@@ -92,7 +71,7 @@ fn a_topic_whose_deletion_is_cut_anywhere_is_there_whole_or_gone() {
             assert_eq!(payloads(&one(&store, "u")), whole);
             drop(anew);
             store.close().unwrap();
-            let store = machine.open().unwrap();
+            let store = machine.open();
             assert_eq!(payloads(&one(&store, "t")), [b"anew"]);
             store.close().unwrap();
             assert_eq!(machine.names("topics/t").len(), 1, "{crash:?} {calls}");
@@ -144,7 +123,7 @@ fn a_journal_that_is_cut_while_it_lets_go_of_segments_has_no_hole() {
         machine.sim.crash_after(0);
         drop(store);
         machine.sim.crash(CRASHES[calls as usize % 4]).unwrap();
-        let store = machine.open().unwrap();
+        let store = machine.open();
         assert_eq!(store.health().journal_damaged, 0, "{calls}");
         assert_eq!(payloads(&one(&store, "t")).len(), 31, "{calls}");
         assert_eq!(store.existing_topic("bulk").unwrap().partitions(), 10_000);
