@@ -136,15 +136,37 @@ impl Run<'_> {
                     let zero = vec![0; at.len()];
                     (Deed::Checkpoints(zero), opened.reset(Start::Earliest))
                 }
-                false => {
-                    let ends = self.topics[name].parts.iter();
-                    let ends = ends.map(|part| part.sure.len() as u64).collect();
-                    (Deed::Checkpoints(ends), opened.reset(Start::Latest))
-                }
+                false => self.reset_to_latest(name, opened)?,
             },
             8 => (Deed::Pause(true), opened.pause()),
             _ => (Deed::Nothing, Ok(())),
         })
+    }
+
+    /// Goes to the end of what is durable. That may be more than before: opening a file may park a
+    /// log, and so make durable what it holds.
+    fn reset_to_latest(
+        &mut self,
+        name: &str,
+        opened: &mut Subscription,
+    ) -> Check<(Deed, Result<(), Error>)> {
+        let done = opened.reset(Start::Latest);
+        let topic = self.topics.get_mut(name).ok_or("no such topic")?;
+        for (number, part) in (0..).zip(&mut topic.parts) {
+            if done.is_ok() {
+                let at = opened.committed(number);
+                part.secure(at.map_err(|error| error.to_string())?)?;
+            }
+        }
+        let ends = topic.parts.iter().map(|part| part.sure.len() as u64);
+        let ends: Vec<u64> = ends.collect();
+        for (number, end) in (0..).zip(&ends) {
+            let at = opened.committed(number);
+            if done.is_ok() && at.as_ref().ok() != Some(end) {
+                return Err(format!("the end is {end}, not {at:?}"));
+            }
+        }
+        Ok((Deed::Checkpoints(ends), done))
     }
 
     /// Reads the next record, which must be the next of its partition.
