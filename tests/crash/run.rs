@@ -12,7 +12,7 @@ use tidelog::{Error, Store, StoreOptions};
 use crate::acks::Acked;
 use crate::dice::Dice;
 use crate::model::{Check, Topic};
-use crate::wide::Bulk;
+use crate::wide::{Bulk, bulk_of};
 
 /// One seed in so many waits with every append; the others are relaxed.
 const STRICT: u64 = 3;
@@ -82,7 +82,7 @@ pub struct Run<'a> {
     pub acks: Vec<Acked>,
     /// Nothing has been lost since the last opening: the process was killed, in no trouble.
     pub whole: bool,
-    /// The topic that makes the journal long, in a program that is wide.
+    /// The topics that make the journal long, in a program that is wide.
     pub bulk: Option<Bulk>,
     /// So few files are held open that logs are parked all the time.
     files: Option<usize>,
@@ -107,12 +107,12 @@ impl<'a> Run<'a> {
             crashed: false,
             segments: BTreeMap::new(),
             serial: 0,
-            even: seed % 8 == 7 && Bulk::of(seed).is_none(),
+            even: seed % 8 == 7 && bulk_of(seed).is_none(),
             relaxed: !seed.is_multiple_of(STRICT),
             joint: matches!(seed % 4, 0 | 3),
             acks: Vec::new(),
             whole: true,
-            bulk: Bulk::of(seed),
+            bulk: bulk_of(seed),
             files: (seed % TIGHT == 5).then_some(1 + (seed / TIGHT % 3) as usize),
             prints: Vec::new(),
             loud,

@@ -143,29 +143,30 @@ impl Run<'_> {
         })
     }
 
+    /// Goes to the end of what is durable. That may be more than before: opening a file may park a
+    /// log, and so make durable what it holds.
     fn reset_to_latest(
         &mut self,
         name: &str,
         opened: &mut Subscription,
     ) -> Check<(Deed, Result<(), Error>)> {
-        let ends = self.topics[name].parts.iter();
-        let ends: Vec<u64> = ends.map(|part| part.sure.len() as u64).collect();
         let done = opened.reset(Start::Latest);
-        if done.is_err() {
-            return Ok((Deed::Checkpoints(ends), done));
-        }
-        // On its way a log may have been parked, and more be durable than was known before.
-        let stands = (0..).zip(&ends).map(|(number, _)| opened.committed(number));
-        let stands: Result<Vec<u64>, Error> = stands.collect();
-        let stands = stands.map_err(|error| error.to_string())?;
-        self.learn(name)?;
-        let parts = self.topics[name].parts.iter().zip(&ends).zip(&stands);
-        for ((part, end), stands) in parts {
-            if !(*end..=part.sure.len() as u64).contains(stands) {
-                return Err(format!("reset to {stands}, not {end}"));
+        let topic = self.topics.get_mut(name).ok_or("no such topic")?;
+        for (number, part) in (0..).zip(&mut topic.parts) {
+            if done.is_ok() {
+                let at = opened.committed(number);
+                part.secure(at.map_err(|error| error.to_string())?)?;
             }
         }
-        Ok((Deed::Checkpoints(stands), done))
+        let ends = topic.parts.iter().map(|part| part.sure.len() as u64);
+        let ends: Vec<u64> = ends.collect();
+        for (number, end) in (0..).zip(&ends) {
+            let at = opened.committed(number);
+            if done.is_ok() && at.as_ref().ok() != Some(end) {
+                return Err(format!("the end is {end}, not {at:?}"));
+            }
+        }
+        Ok((Deed::Checkpoints(ends), done))
     }
 
     /// Reads the next record, which must be the next of its partition.

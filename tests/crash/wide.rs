@@ -2,6 +2,8 @@
 //! into snapshots and lets go of segments, and one whose records are so large that slots are
 //! written between its segments' beginnings and ends.
 
+use std::time::Duration;
+
 use tidelog::{Error, Store, TopicOptions};
 
 use crate::model::Check;
@@ -9,37 +11,49 @@ use crate::run::{Run, in_doubt};
 
 /// One seed in so many is wide.
 pub const EACH: u64 = 32;
-/// The topic with large facts; it holds no records.
-pub const BULK: &str = "bulk";
+/// The topics with large facts; they hold no records. They are two, so that the last fact about one
+/// of them may be one that came between a snapshot's taking and its writing.
+pub const BULK: [&str; 2] = ["bulk", "mass"];
 /// The topic with large records.
 pub const BIG: &str = "floods";
 
 /// Each statement about a topic names the log of each partition.
 const PARTITIONS: u32 = 3_000;
 
-/// What is known of the topic with large facts.
+/// What is known of the topics with large facts.
+pub type Bulk = [Bulky; 2];
+
+/// What is known of one of them.
 #[derive(Debug, Default)]
-pub struct Bulk {
+pub struct Bulky {
     /// The limit that was acknowledged last; `None` if there is no such topic.
     limit: Option<u64>,
     /// The limit whose statement is in doubt.
     doubt: Option<u64>,
 }
 
-impl Bulk {
-    /// Nothing yet; in most seeds there is never anything.
-    pub fn of(seed: u64) -> Option<Bulk> {
-        (seed % EACH == EACH - 1).then(Bulk::default)
-    }
+/// Nothing yet; in most seeds there is never anything.
+pub fn bulk_of(seed: u64) -> Option<Bulk> {
+    (seed % EACH == EACH - 1).then(Bulk::default)
 }
 
 impl Run<'_> {
     pub fn wide_step(&mut self) -> Check {
-        match self.dice.below(4) {
+        match self.dice.below(5) {
             0 => self.create_big(),
             1 | 2 => self.append(true, false),
-            _ => self.state_much(),
+            3 => self.state_much(),
+            _ => self.rely_on_redo(),
         }
+    }
+
+    /// A transaction in logs that are behind and have been quiet, so that rounds of theirs are due
+    /// while it is under way; and then so much that the journal would let go of it.
+    fn rely_on_redo(&mut self) -> Check {
+        self.joint_step()?;
+        self.clock.advance(Duration::from_millis(1_500));
+        self.joint_step()?;
+        self.state_much()
     }
 
     fn create_big(&mut self) -> Check {
@@ -55,18 +69,19 @@ impl Run<'_> {
         self.make(BIG, 1, options)
     }
 
-    /// States again and again how large the records of the bulky topic may be.
+    /// States again and again how large the records of a bulky topic may be.
     fn state_much(&mut self) -> Check {
         let count = self.dice.within(10, 60);
-        self.say(format!("state {count} limits of {BULK}"));
+        self.say(format!("state {count} limits of {BULK:?}"));
         for _ in 0..count {
+            let which = self.dice.below(2) as usize;
             let limit = self.dice.within(1_000, 1_000_000);
             let options = TopicOptions::new()
                 .partitions(PARTITIONS)
                 .max_record_bytes(limit);
             let failed = self.journal_failed();
-            let made = self.open_store()?.create_topic(BULK, options);
-            let bulk = self.bulk.as_mut().ok_or("not a wide program")?;
+            let made = self.open_store()?.create_topic(BULK[which], options);
+            let bulk = &mut self.bulk.as_mut().ok_or("not a wide program")?[which];
             let Err(error) = made else {
                 bulk.limit = Some(limit);
                 bulk.doubt = None;
@@ -80,21 +95,24 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The bulky topic is as it was stated last.
+    /// The bulky topics are as they were stated last.
     pub fn see_bulk(&mut self, store: &Store) -> Check {
-        let found = match store.existing_topic(BULK) {
-            Ok(topic) => Some(topic.max_record_bytes()),
-            Err(Error::TopicUnknown { .. }) => None,
-            Err(error) => return self.error("topic", &error),
-        };
-        let Some(bulk) = &mut self.bulk else {
-            return Ok(());
-        };
-        let doubt = bulk.doubt.take();
-        if found != bulk.limit && (doubt.is_none() || found != doubt) {
-            return Err(format!("{BULK}: {found:?}, not {:?}", bulk.limit));
+        for (which, name) in BULK.into_iter().enumerate() {
+            let found = match store.existing_topic(name) {
+                Ok(topic) => Some(topic.max_record_bytes()),
+                Err(Error::TopicUnknown { .. }) => None,
+                Err(error) => return self.error("topic", &error),
+            };
+            let Some(all) = &mut self.bulk else {
+                return Ok(());
+            };
+            let bulk = &mut all[which];
+            let doubt = bulk.doubt.take();
+            if found != bulk.limit && (doubt.is_none() || found != doubt) {
+                return Err(format!("{name}: {found:?}, not {:?}", bulk.limit));
+            }
+            bulk.limit = found;
         }
-        bulk.limit = found;
         Ok(())
     }
 }
