@@ -70,7 +70,7 @@ impl Log {
                 self.became_durable(&entry);
                 self.settled_bytes.advance(entry.bytes);
                 self.setting.pins.release(self.site.log);
-                self.slot_at_end(&entry)?;
+                self.slot_at_end(&mut progress, &entry)?;
             }
             Err(cause) if lacks => self.poison(cause.clone()),
             Err(_) => {}

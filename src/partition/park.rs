@@ -54,8 +54,10 @@ impl Log {
                 return Next::Rest;
             }
             let settled = self.direct(true, true);
-            let settled =
-                settled.and_then(|next| self.slot_at_end(&self.ledger.read()).map(|()| next));
+            let settled = settled.and_then(|next| {
+                let slot = self.slot_at_end(&mut self.progress(), &self.ledger.read());
+                slot.map(|()| next)
+            });
             match settled {
                 Ok(next) => {
                     parked = self.let_go_of_files();

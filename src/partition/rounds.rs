@@ -9,6 +9,7 @@ use super::due::Due;
 use super::ledger::{Entry, Open};
 use super::log::Log;
 use super::mark::Mark;
+use super::riding::Progress;
 use crate::error::{Error, Result, is_full};
 use crate::flush::{DirtyLog, Next};
 use crate::format::{SECTOR, Sector, Slot};
@@ -92,11 +93,21 @@ impl Log {
         Ok(())
     }
 
-    /// Writes a slot at the end, where everything is settled and no slot is yet.
-    pub(super) fn slot_at_end(&self, entry: &Entry) -> Result<()> {
-        let Some(Open { segment, .. }) = entry.open.last() else {
+    /// Writes a slot at the end of a log, unless one is there, or not all is settled. The header of
+    /// a segment without a record may have had no sync yet: a slot beside a header that is lost is
+    /// taken for rot.
+    pub(super) fn slot_at_end(&self, progress: &mut Progress, entry: &Entry) -> Result<()> {
+        let [Open { segment, .. }] = entry.open.as_slice() else {
             return Ok(());
         };
+        if progress.settled < entry.mark.next {
+            return Ok(());
+        }
+        if !progress.covers(entry.mark.next, segment.number()) {
+            let synced = segment.file.sync();
+            synced.map_err(|error| self.site.io("sync", segment.number(), error))?;
+            progress.settle(entry);
+        }
         let mut slots = self.slots();
         if slots.segment == Some(segment.number()) && slots.place == entry.mark.place {
             return Ok(());
@@ -202,7 +213,7 @@ impl Log {
                 return Err(self.site.io("seal", segment.number(), full));
             }
         } else {
-            self.slot_at_end(&entry)?;
+            self.slot_at_end(&mut self.progress(), &entry)?;
         }
         let synced = segment.file.sync();
         synced.map_err(|error| self.site.io("sync", segment.number(), error))
