@@ -124,7 +124,7 @@ impl Run<'_> {
     }
 
     /// Nothing fails by order any more; what has failed for good stays so.
-    fn relieve(&mut self) -> Check {
+    pub(super) fn relieve(&mut self) -> Check {
         self.sim.heal();
         self.sim.set_capacity(None);
         let health = self.open_store()?.health();

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use tidelog::sys::sim::{Call, Fault, When};
 use tidelog::{Error, Store, TopicOptions};
 
 use crate::model::Check;
@@ -13,15 +14,16 @@ use crate::run::{Run, in_doubt};
 pub const EACH: u64 = 32;
 /// The topics with large facts; they hold no records. They are two, so that the last fact about one
 /// of them may be one that came between a snapshot's taking and its writing.
-pub const BULK: [&str; 2] = ["bulk", "mass"];
+/// The third is stated once, and makes a snapshot need more room than a fact.
+pub const BULK: [&str; 3] = ["bulk", "mass", "giant"];
 /// The topic with large records.
 pub const BIG: &str = "floods";
 
 /// Each statement about a topic names the log of each partition.
-const PARTITIONS: u32 = 3_000;
+const PARTITIONS: [u32; 3] = [3_000, 3_000, 20_000];
 
 /// What is known of the topics with large facts.
-pub type Bulk = [Bulky; 2];
+pub type Bulk = [Bulky; 3];
 
 /// What is known of one of them.
 #[derive(Debug, Default)]
@@ -42,6 +44,7 @@ impl Run<'_> {
         match self.dice.below(5) {
             0 => self.create_big(),
             1 | 2 => self.append(true, false),
+            3 if self.dice.percent(70) => self.state_much_in_little_room(),
             3 => self.state_much(),
             _ => self.rely_on_redo(),
         }
@@ -53,7 +56,42 @@ impl Run<'_> {
         self.joint_step()?;
         self.clock.advance(Duration::from_millis(1_500));
         self.joint_step()?;
-        self.state_much()
+        self.state_limits(150)?;
+        if self.dice.percent(60) {
+            self.sim.crash_after(0);
+            self.say("the machine stops".to_owned());
+        }
+        Ok(())
+    }
+
+    /// States much while the journal gets no new segment. A snapshot that is due may find no room then,
+    /// while facts, which are smaller, go on: they lie behind the place up to which it folds, and
+    /// before the snapshot, when that is written at last. Then the machine may stop.
+    fn state_much_in_little_room(&mut self) -> Check {
+        if self
+            .bulk
+            .as_ref()
+            .is_some_and(|bulk| bulk[2].limit.is_none())
+        {
+            self.state(2)?;
+        }
+        self.troubled = true;
+        let full = Fault::new(Call::Create, When::From(0), 28).on("/journal/");
+        self.sim.fail(full);
+        self.say("the journal gets no segments".to_owned());
+        self.state_limits(150)?;
+        if self.sim.has_stopped() {
+            return Ok(());
+        }
+        self.relieve()?;
+        for _ in 0..2 {
+            self.joint_step()?;
+        }
+        if self.dice.percent(60) {
+            self.sim.crash_after(0);
+            self.say("the machine stops".to_owned());
+        }
+        Ok(())
     }
 
     fn create_big(&mut self) -> Check {
@@ -72,27 +110,39 @@ impl Run<'_> {
     /// States again and again how large the records of a bulky topic may be.
     fn state_much(&mut self) -> Check {
         let count = self.dice.within(10, 60);
+        self.state_limits(count)
+    }
+
+    fn state_limits(&mut self, count: u64) -> Check {
         self.say(format!("state {count} limits of {BULK:?}"));
         for _ in 0..count {
             let which = self.dice.below(2) as usize;
-            let limit = self.dice.within(1_000, 1_000_000);
-            let options = TopicOptions::new()
-                .partitions(PARTITIONS)
-                .max_record_bytes(limit);
-            let failed = self.journal_failed();
-            let made = self.open_store()?.create_topic(BULK[which], options);
-            let bulk = &mut self.bulk.as_mut().ok_or("not a wide program")?[which];
-            let Err(error) = made else {
-                bulk.limit = Some(limit);
-                bulk.doubt = None;
-                continue;
-            };
-            if !failed && in_doubt(&error) {
-                bulk.doubt = Some(limit);
+            if !self.state(which)? {
+                break;
             }
-            return self.error("state", &error);
         }
         Ok(())
+    }
+
+    /// States a limit of one of them; whether that went well.
+    fn state(&mut self, which: usize) -> Check<bool> {
+        let limit = self.dice.within(1_000, 1_000_000);
+        let options = TopicOptions::new()
+            .partitions(PARTITIONS[which])
+            .max_record_bytes(limit);
+        let failed = self.journal_failed();
+        let made = self.open_store()?.create_topic(BULK[which], options);
+        let bulk = &mut self.bulk.as_mut().ok_or("not a wide program")?[which];
+        let Err(error) = made else {
+            bulk.limit = Some(limit);
+            bulk.doubt = None;
+            return Ok(true);
+        };
+        if !failed && in_doubt(&error) {
+            bulk.doubt = Some(limit);
+        }
+        self.error("state", &error)?;
+        Ok(false)
     }
 
     /// The bulky topics are as they were stated last.
