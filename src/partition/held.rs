@@ -15,7 +15,6 @@ use crate::error::{Error, Result, Span};
 use crate::flush::{DirtyLog, Next};
 use crate::format::Stretch;
 use crate::segment::{Room, Writable};
-use crate::sync::Ordering;
 
 /// What a log must have before it can be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +62,7 @@ impl Log {
         now: i64,
     ) -> Result<std::result::Result<Held<'a>, Lacks>> {
         let room = Room::of(records);
-        self.used.store(true, Ordering::Relaxed);
+        self.mark_used();
         let mut appender = self.lock();
         // Others may have written much since; now they cannot.
         self.lighten();

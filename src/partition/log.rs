@@ -152,7 +152,7 @@ impl Log {
         let room = Room::of(records);
         let now = self.setting.clock.now();
         stamp(records, now);
-        self.used.store(true, Ordering::Relaxed);
+        self.mark_used();
         let mut wanted = None;
         loop {
             self.gate.appends(&self.site)?;

@@ -36,6 +36,13 @@ impl Drop for Wanted<'_> {
 }
 
 impl Log {
+    /// The log is in use. It mostly was before: looking costs the other appenders nothing.
+    pub(super) fn mark_used(&self) {
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Whether the log was used since this was asked last.
     pub(crate) fn was_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)

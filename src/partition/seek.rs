@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::format::ALIGN;
 use crate::index::{before_offset, before_time};
 use crate::segment::{Segment, Trouble};
-use crate::sync::Ordering;
 
 /// A place in a log where reading can begin.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ impl Log {
         let Some(link) = links.get(at) else {
             return Err(self.expired(offset));
         };
-        self.used.store(true, Ordering::Relaxed);
+        self.mark_used();
         let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
         let place = place_of(&segment, offset);
         Ok(Spot { segment, place })
