@@ -23,6 +23,15 @@ fn topics(store: &Store, count: usize) -> Vec<Topic> {
     topics
 }
 
+/// A topic whose segments hold one record of five thousand bytes and no more, and another one.
+fn rolls_and_another(store: &Store) -> [Topic; 2] {
+    let small = TopicOptions::new()
+        .first_segment_bytes(16 << 10)
+        .max_segment_bytes(16 << 10);
+    let rolls = store.create_topic("rolls", small).unwrap();
+    [rolls, store.topic("other").unwrap()]
+}
+
 fn send(topics: &[Topic], payload: &str) -> Vec<Ack> {
     let send = |topic: &Topic| topic.append_nowait(Record::new(payload.to_owned()));
     topics.iter().map(|topic| send(topic).unwrap()).collect()
@@ -290,11 +299,7 @@ fn an_idle_topic_does_not_pin_the_journal_under_busy_ones() {
 fn what_rode_and_finds_no_place_fails_its_topic() {
     let machine = Machine::new(1);
     let store = machine.open();
-    let small = TopicOptions::new()
-        .first_segment_bytes(16 << 10)
-        .max_segment_bytes(16 << 10);
-    let rolls = store.create_topic("rolls", small).unwrap();
-    let other = store.topic("other").unwrap();
+    let [rolls, other] = rolls_and_another(&store);
     let large = "x".repeat(5000);
     // One fits into a segment, and its end is not sealed before a later one is settled.
     rolls.append(&*large).unwrap();
@@ -332,11 +337,7 @@ fn what_rode_and_finds_no_place_fails_its_topic() {
 fn what_rode_is_not_laid_into_another_life_of_its_segment() {
     let machine = Machine::new(1);
     let store = machine.open();
-    let small = TopicOptions::new()
-        .first_segment_bytes(16 << 10)
-        .max_segment_bytes(16 << 10);
-    let rolls = store.create_topic("rolls", small).unwrap();
-    let other = store.topic("other").unwrap();
+    let [rolls, other] = rolls_and_another(&store);
     let large = "x".repeat(5000);
     rolls.append(&*large).unwrap();
     rolls.append_nowait(&*large).unwrap();

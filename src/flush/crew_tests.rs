@@ -36,21 +36,6 @@ impl DirtyLog for Scripted {
         let run = self.runs.fetch_add(1, Ordering::SeqCst);
         (self.duty)(run)
     }
-    fn rides(&self) -> bool {
-        false
-    }
-    fn offer(&self, _: &mut Vec<u8>) -> bool {
-        false
-    }
-    fn kept(&self) -> Next {
-        Next::Rest
-    }
-    fn lost(&self, _: &Arc<Error>) -> Next {
-        Next::Rest
-    }
-    fn prepare(&self) -> Next {
-        Next::Rest
-    }
     fn abandon(&self, _: &'static str, reason: String) {
         *self.abandoned.lock().unwrap() = Some(reason);
     }

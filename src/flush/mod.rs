@@ -79,7 +79,7 @@ pub(crate) trait RedoSink: Send + Sync {
     fn tidy(&self);
 }
 
-/// A log, as the crews see it.
+/// A log, as the crews see it: by itself one that never rides and needs nothing prepared.
 pub(crate) trait DirtyLog: Send + Sync {
     /// The log's id: one claim for each.
     fn id(&self) -> u64;
@@ -88,20 +88,30 @@ pub(crate) trait DirtyLog: Send + Sync {
     fn round(&self) -> Next;
 
     /// Whether it has so little to make durable that it should ride with the journal.
-    fn rides(&self) -> bool;
+    fn rides(&self) -> bool {
+        false
+    }
 
     /// Adds what is written and not durable to a page of redo; false, and nothing is added, if it
     /// would rather be synced by itself.
-    fn offer(&self, page: &mut Vec<u8>) -> bool;
+    fn offer(&self, _page: &mut Vec<u8>) -> bool {
+        false
+    }
 
     /// What it offered is durable: moves `durable`, wakes who waits for it.
-    fn kept(&self) -> Next;
+    fn kept(&self) -> Next {
+        Next::Rest
+    }
 
     /// The journal failed of this while it was to keep what was offered.
-    fn lost(&self, cause: &Arc<Error>) -> Next;
+    fn lost(&self, _cause: &Arc<Error>) -> Next {
+        Next::Rest
+    }
 
     /// Sees to it that the next segment is ready.
-    fn prepare(&self) -> Next;
+    fn prepare(&self) -> Next {
+        Next::Rest
+    }
 
     /// A duty of this log panicked: it must answer whoever waits on it with an error, and may
     /// never acknowledge anything again.

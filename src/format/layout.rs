@@ -53,6 +53,7 @@ impl Layout {
                 return None;
             }
             if needed <= capacity {
+                // What cannot be laid out has no capacity, whatever is wrong with it.
                 return Self::new(capacity, interval).ok();
             }
             capacity = needed;

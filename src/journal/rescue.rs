@@ -151,26 +151,6 @@ impl DirtyLog for Rescue {
         self.run()
     }
 
-    fn rides(&self) -> bool {
-        false
-    }
-
-    fn offer(&self, _: &mut Vec<u8>) -> bool {
-        false
-    }
-
-    fn kept(&self) -> Next {
-        Next::Rest
-    }
-
-    fn lost(&self, _: &Arc<Error>) -> Next {
-        Next::Rest
-    }
-
-    fn prepare(&self) -> Next {
-        Next::Rest
-    }
-
     fn abandon(&self, thread: &'static str, reason: String) {
         tracing::error!(thread, reason, "the journal keeps what a failed log needs");
     }

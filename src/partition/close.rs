@@ -69,7 +69,7 @@ impl Log {
                 progress.settle(&entry);
                 self.became_durable(&entry);
                 self.settled_bytes.advance(entry.bytes);
-                self.setting.pins.release(self.site.log);
+                self.let_go();
                 self.slot_at_end(&mut progress, &entry)?;
             }
             Err(cause) if lacks => self.poison(cause.clone()),

@@ -44,10 +44,14 @@ impl Log {
                 .is_none_or(|done| done.next > settled || empty(done))
         };
         for open in entry.open.iter().filter(unsafe_still) {
-            let synced = open.segment.file.sync();
-            synced.map_err(|error| self.site.io("sync", open.segment.number(), error))?;
+            self.sync_file(&open.segment)?;
         }
         Ok(())
+    }
+
+    fn sync_file(&self, segment: &Segment) -> Result<()> {
+        let synced = segment.file.sync();
+        synced.map_err(|error| self.site.io("sync", segment.number(), error))
     }
 
     /// What the log has failed of: nothing becomes durable any more, and whoever waits is told.
@@ -67,8 +71,7 @@ impl Log {
             // A segment that ends without a seal ends where its successor says: on a full disk
             // that is good enough.
             if self.put(&open.segment, Sector::Seal, &done.seal(self.epoch))? {
-                let synced = open.segment.file.sync();
-                synced.map_err(|error| self.site.io("sync", open.segment.number(), error))?;
+                self.sync_file(&open.segment)?;
             }
         }
         self.ledger.settled(entry.mark.next);
@@ -104,8 +107,7 @@ impl Log {
             return Ok(());
         }
         if !progress.covers(entry.mark.next, segment.number()) {
-            let synced = segment.file.sync();
-            synced.map_err(|error| self.site.io("sync", segment.number(), error))?;
+            self.sync_file(segment)?;
             progress.settle(entry);
         }
         let mut slots = self.slots();
@@ -205,8 +207,7 @@ impl Log {
         if over {
             // A frame whose writing failed may stand behind the end, whole: nobody shall find it.
             // Its header may have had no sync yet.
-            let synced = segment.file.sync();
-            synced.map_err(|error| self.site.io("sync", segment.number(), error))?;
+            self.sync_file(segment)?;
             let seal = entry.mark.seal(self.epoch);
             if !self.put(segment, Sector::Seal, &seal)? {
                 let full = io::ErrorKind::StorageFull.into();
@@ -215,8 +216,7 @@ impl Log {
         } else {
             self.slot_at_end(&mut self.progress(), &entry)?;
         }
-        let synced = segment.file.sync();
-        synced.map_err(|error| self.site.io("sync", segment.number(), error))
+        self.sync_file(segment)
     }
 }
 

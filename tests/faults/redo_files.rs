@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::kit::segments_of;
 use crate::machine::Machine;
 use tidelog::sys::sim::{Call, Fault, Keep, SimClock, When};
 use tidelog::sys::{Backend, Storage};
-use tidelog::{Ack, Error, Record, Store, Topic, TopicOptions};
+use tidelog::{Ack, Error, Record, Store, Topic};
 
 const JOURNAL: &str = "/store/journal";
 
@@ -264,10 +265,7 @@ fn a_file_of_redo_that_nothing_names_goes() {
 fn a_topic_that_cannot_be_opened_does_not_pin_the_journal() {
     let machine = Machine::new(1);
     let store = machine.open();
-    let small = TopicOptions::new()
-        .first_segment_bytes(16 << 10)
-        .max_segment_bytes(16 << 10);
-    let bad = store.create_topic("bad", small).unwrap();
+    let bad = store.create_topic("bad", segments_of(16 << 10)).unwrap();
     let good = store.topic("good").unwrap();
     let large = "x".repeat(5000);
     bad.append(&*large).unwrap();
