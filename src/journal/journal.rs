@@ -255,7 +255,7 @@ impl Journal {
     }
 
     /// Bytes that the journal holds on disk may not grow without bound: for tests.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(crate) fn first(&self) -> u64 {
         self.log().first()
     }

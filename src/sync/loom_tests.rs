@@ -108,3 +108,50 @@ fn a_wake_for_another_move_takes_nothing_away() {
         other.join().unwrap();
     });
 }
+
+/// One reader waits for the first record, another for the second, while both are appended: each
+/// comes back, though the first move takes only the first off the list.
+#[test]
+fn a_move_leaves_who_waits_for_a_later_one_in_the_list() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let readers: Vec<_> = (0..2)
+            .map(|seen| {
+                let mark = Arc::clone(&mark);
+                thread::spawn(move || mark.wait_past(seen, None, || false))
+            })
+            .collect();
+        mark.advance(1);
+        mark.advance(2);
+        for (reader, seen) in readers.into_iter().zip(0..) {
+            let Waited::Past(position) = reader.join().unwrap() else {
+                panic!("nobody stopped it")
+            };
+            assert!(position > seen);
+        }
+    });
+}
+
+/// Of two readers one sees its record without having slept and leaves the list while the other is
+/// entering it: the other is woken all the same.
+#[test]
+fn who_leaves_takes_nobody_along() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let early = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wait_past(0, None, || false)
+        });
+        let late = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wait_past(1, None, || false)
+        });
+        mark.advance(2);
+        assert_eq!(early.join().unwrap(), Waited::Past(2));
+        assert_eq!(late.join().unwrap(), Waited::Past(2));
+    });
+}

@@ -12,8 +12,35 @@ pub(crate) use loom::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
+#[cfg(not(loom))]
+pub(crate) use std::thread::{Thread, current as this_thread};
+
+#[cfg(loom)]
+pub(crate) use loom::thread::{Thread, current as this_thread};
+
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod watermark;
 
 pub(crate) use watermark::Watermark;
+
+/// Sleeps until somebody unparks this thread, or for no reason; false if the deadline has passed.
+#[cfg(not(loom))]
+pub(crate) fn park(deadline: Option<std::time::Instant>) -> bool {
+    let Some(deadline) = deadline else {
+        std::thread::park();
+        return true;
+    };
+    let rest = deadline.saturating_duration_since(std::time::Instant::now());
+    if !rest.is_zero() {
+        std::thread::park_timeout(rest);
+    }
+    !rest.is_zero()
+}
+
+/// The same in a model, where no time passes.
+#[cfg(loom)]
+pub(crate) fn park(_deadline: Option<std::time::Instant>) -> bool {
+    loom::thread::park();
+    true
+}

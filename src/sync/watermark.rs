@@ -1,23 +1,26 @@
-//! A position that only moves forward, and those who wait for it to move.
+//! A position that only moves forward, and those who wait for it to pass a place.
 //!
-//! The one who writes *publishes*, then *looks* at the word `awaited`; if it is set, he clears it
-//! and wakes all. The one who waits *registers* with the event, sets `awaited`, then *looks* at the
-//! position. Between the two steps of either stands a sequentially consistent fence, so one of the
-//! two sees the other: no wake-up is lost, and moving a position that nobody waits for costs two
-//! accesses and a fence, neither a lock nor a call (the event itself would take its lock each time).
+//! The one who writes *publishes*, then *looks* at the word `awaited`; if it is set, he takes off
+//! the list whoever waits for less than he published, and wakes them. The one who waits *enters*
+//! the list and sets `awaited`, then *looks* at the position. Between the two steps of either
+//! stands a sequentially consistent fence, so one of the two sees the other: no wake-up is lost,
+//! and moving a position that nobody waits for costs two accesses and a fence, neither a lock nor
+//! a call.
 //!
-//! Clearing loses nobody: whoever set the word had registered before, and is woken by the one who
-//! cleared it; whoever registers later sets it again. A waiter that gives up leaves it set, which
-//! costs one needless wake.
+//! The word is changed under the lock of the list, and says whether anybody is in it. Who waits for
+//! a later position stays asleep: with many threads on one log about half of them wait for the
+//! round after the one that ends, and waking them for nothing took a third of the throughput
+//! (`docs/decisions/0007-waiters-by-position.md`).
 //!
 //! Publishing is a release store and reading an acquire load, so whoever sees a position sees
 //! everything that was written before it was published.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::task::{Wake, Waker};
 use std::time::Instant;
 
-use event_listener::{Event, EventListener, IntoNotification, Listener};
-
-use super::{AtomicBool, AtomicU64, Ordering, fence};
+use super::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Thread, fence, park, this_thread};
 
 /// What ended a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +37,20 @@ pub(crate) enum Waited {
 #[derive(Debug)]
 pub(crate) struct Watermark {
     position: AtomicU64,
-    /// Somebody has registered since the last wake.
+    /// Whether anybody is in the list; changed under its lock.
     awaited: AtomicBool,
-    moved: Event,
+    list: Mutex<List>,
 }
+
+/// Who waits, by the position that has to be passed.
+#[derive(Debug, Default)]
+struct List {
+    waiters: BTreeMap<Place, Waker>,
+    tickets: u64,
+}
+
+/// A waiter's place in the list: what has to be passed, and a number of its own.
+type Place = (u64, u64);
 
 impl Watermark {
     /// A watermark that stands at `position`.
@@ -45,7 +58,7 @@ impl Watermark {
         Self {
             position: AtomicU64::new(position),
             awaited: AtomicBool::new(false),
-            moved: Event::new(),
+            list: Mutex::new(List::default()),
         }
     }
 
@@ -54,32 +67,61 @@ impl Watermark {
         self.position.load(Ordering::Acquire)
     }
 
-    /// Moves the position to `to` and wakes whoever waits; does nothing if it already stands
-    /// there or further on.
+    /// Moves the position to `to` and wakes whoever waits for that; does nothing if it already
+    /// stands there or further on.
     pub(crate) fn advance(&self, to: u64) {
         if self.position.fetch_max(to, Ordering::Release) < to {
-            self.wake();
+            self.wake_before((to, 0));
         }
     }
 
-    /// Wakes whoever waits, without moving, so that they look whether to stop.
+    /// Wakes everybody who waits, without moving, so that they look whether to stop.
     pub(crate) fn wake(&self) {
-        // Between publishing and looking; the other fence is in `listen`.
-        fence(Ordering::SeqCst);
-        if self.awaited.load(Ordering::Relaxed) {
-            self.awaited.store(false, Ordering::Relaxed);
-            self.moved.notify(usize::MAX.relaxed());
-        }
+        self.wake_before((u64::MAX, u64::MAX));
     }
 
-    /// A listener for the next move or wake. Look at the position *after* making one and before
-    /// waiting on it.
-    pub(crate) fn listen(&self) -> EventListener {
-        let listener = self.moved.listen();
-        self.awaited.store(true, Ordering::Relaxed);
-        // Between registering and looking; the other fence is in `wake`.
+    fn wake_before(&self, end: Place) {
+        // Between publishing and looking; the other fence is in `enter`.
         fence(Ordering::SeqCst);
-        listener
+        if !self.awaited.load(Ordering::Relaxed) {
+            return;
+        }
+        let woken = {
+            let mut list = self.list();
+            let rest = list.waiters.split_off(&end);
+            let woken = std::mem::replace(&mut list.waiters, rest);
+            self.awaited
+                .store(!list.waiters.is_empty(), Ordering::Relaxed);
+            woken
+        };
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    fn list(&self) -> MutexGuard<'_, List> {
+        // Nothing that can panic runs under this mutex.
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters the list. Look at the position *afterwards*, before sleeping.
+    fn enter(&self, seen: u64, waker: Waker) -> Place {
+        let place = {
+            let mut list = self.list();
+            list.tickets += 1;
+            let place = (seen, list.tickets);
+            list.waiters.insert(place, waker);
+            self.awaited.store(true, Ordering::Relaxed);
+            place
+        };
+        // Between entering and looking; the other fence is in `wake_before`.
+        fence(Ordering::SeqCst);
+        place
+    }
+
+    fn leave(&self, place: Place) {
+        let mut list = self.list();
+        list.waiters.remove(&place);
+        self.awaited
+            .store(!list.waiters.is_empty(), Ordering::Relaxed);
     }
 
     /// Waits until the position is past `seen`, or `stop` is true, or the deadline has passed.
@@ -92,21 +134,19 @@ impl Watermark {
         deadline: Option<Instant>,
         stop: impl Fn() -> bool,
     ) -> Waited {
+        let look = || self.look(seen, &stop);
+        if let Some(end) = look() {
+            return end;
+        }
+        let sleeper = Arc::new(Sleeper::new());
         loop {
-            if let Some(end) = self.look(seen, &stop) {
-                return end;
+            let place = self.enter(seen, Waker::from(Arc::clone(&sleeper)));
+            let end = sleeper.sleep(deadline, look);
+            if !sleeper.woken.swap(false, Ordering::Acquire) {
+                self.leave(place);
             }
-            let listener = self.listen();
-            if let Some(end) = self.look(seen, &stop) {
+            if let Some(end) = end {
                 return end;
-            }
-            match deadline {
-                None => listener.wait(),
-                Some(deadline) => {
-                    if listener.wait_deadline(deadline).is_none() {
-                        return self.look(seen, &stop).unwrap_or(Waited::TimedOut);
-                    }
-                }
             }
         }
     }
@@ -118,6 +158,47 @@ impl Watermark {
         } else {
             stop().then_some(Waited::Stopped)
         }
+    }
+}
+
+/// A thread that sleeps until it is woken.
+struct Sleeper {
+    /// Whoever woke it has taken it off the list.
+    woken: AtomicBool,
+    thread: Thread,
+}
+
+impl Sleeper {
+    fn new() -> Sleeper {
+        Sleeper {
+            woken: AtomicBool::new(false),
+            thread: this_thread(),
+        }
+    }
+
+    /// Sleeps until there is an end to be seen, or the deadline has passed; nothing if it was
+    /// woken before that.
+    fn sleep(
+        &self,
+        deadline: Option<Instant>,
+        look: impl Fn() -> Option<Waited>,
+    ) -> Option<Waited> {
+        loop {
+            let end = look();
+            if end.is_some() || self.woken.load(Ordering::Acquire) {
+                return end;
+            }
+            if !park(deadline) {
+                return look().or(Some(Waited::TimedOut));
+            }
+        }
+    }
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
