@@ -51,6 +51,12 @@
 //! A store has one writing process at a time; subscriptions are independent readers and never
 //! compete for records; partitions cannot be added to a topic; remote file systems are refused.
 //!
+//! # Without blocking
+//!
+//! Each call that waits has a twin that is a future, named `..._async`; an [`Ack`] can be awaited, and
+//! [`Follow::into_stream`] makes a [`Stream`](futures_core::Stream) of what comes. They need no
+//! runtime, and run in any.
+//!
 //! # Features
 //!
 //! `sim`: the simulated disk ([`sys::sim`]) on which the crash tests of this crate run, for those
@@ -81,7 +87,7 @@ pub use store::{Ack, Header, IntoBytes, Position, Positions, Record, Timestamp};
 pub use store::{Partition, Topic};
 
 // Reading.
-pub use store::{Cursor, Follow, OwnedRecord, Records, Start, Stopper, StoredRecord};
+pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};
 pub use store::{Lag, Subscription, SubscriptionBuilder};
 
 // What can go wrong, and looking after it.

@@ -173,6 +173,16 @@ impl Journal {
         self.wait(end)
     }
 
+    /// As [`Journal::commit`], without blocking while the round is under way.
+    pub(crate) async fn committed(&self, events: &[Event]) -> Result<()> {
+        if events.is_empty() {
+            return Ok(());
+        }
+        let end = self.write(events)?;
+        let durable = self.log().until_durable(end - 1..end).await;
+        durable.map_err(failed)
+    }
+
     /// Waits until everything below an offset is durable.
     pub(crate) fn wait(&self, end: u64) -> Result<()> {
         let last = end.saturating_sub(1);

@@ -57,7 +57,7 @@ fn nanos(time: Duration) -> u64 {
 }
 
 impl Log {
-    fn durability(&self) -> Durability {
+    pub(super) fn durability(&self) -> Durability {
         self.limits.load().durability
     }
 
@@ -171,21 +171,29 @@ impl Log {
         offsets: Range<u64>,
         timeout: Option<Duration>,
     ) -> Result<()> {
-        let topic = || self.site.topic();
-        let covered = self.is_durable(offsets.end)
-            || self.demand.asked.load(Ordering::Acquire) >= offsets.end
-            || self.gate.is_over();
-        if !covered && self.durability() == Durability::Manual {
-            return Err(Error::NeedsFlush { topic: topic() });
-        }
+        self.check_covered(&offsets)?;
         if self.wait(offsets.clone(), timeout)? {
             return Ok(());
         }
         Err(Error::TimedOut {
-            topic: topic(),
+            topic: self.site.topic(),
             partition: self.site.partition,
             offsets,
         })
+    }
+
+    /// Where nothing would be synced without being asked for, and nobody has asked, waiting would
+    /// never end.
+    pub(super) fn check_covered(&self, offsets: &Range<u64>) -> Result<()> {
+        let covered = self.is_durable(offsets.end)
+            || self.demand.asked.load(Ordering::Acquire) >= offsets.end
+            || self.gate.is_over();
+        if !covered && self.durability() == Durability::Manual {
+            return Err(Error::NeedsFlush {
+                topic: self.site.topic(),
+            });
+        }
+        Ok(())
     }
 
     /// Whether everything below an offset is durable.
@@ -212,6 +220,11 @@ impl Log {
             let lost = || self.gate.is_lost();
             self.durable.wait_past(last, deadline, lost);
         }
+        self.answer(offsets)
+    }
+
+    /// What became of records that were waited for: whether they are durable.
+    pub(super) fn answer(&self, offsets: Range<u64>) -> Result<bool> {
         if self.is_durable(offsets.end) {
             return Ok(true);
         }

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use super::appender::{Appender, Signature};
 use super::due::Demand;
 use super::gate::Gate;
+use super::held::Lacks;
 use super::ledger::Ledger;
 use super::list::{Link, Segments};
 use super::mark::RecordedEnd;
@@ -147,28 +148,21 @@ impl Log {
     pub(crate) fn write(
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
-        mut stamp: impl FnMut(&mut [Writable<'_>], i64),
+        stamp: impl FnOnce(&mut [Writable<'_>], i64),
     ) -> Result<Range<u64>> {
-        let room = Room::of(records);
         let now = self.setting.clock.now();
         stamp(records, now);
-        self.mark_used();
+        let room = Room::of(records);
         let mut wanted = None;
         loop {
-            self.gate.appends(&self.site)?;
-            self.wait_settled(room)?;
-            let appender = self.lock();
-            self.gate.appends(&self.site)?;
-            if !self.has_room(room) {
-                continue;
+            let lacks = match self.attempt(records, room, now)? {
+                Ok(offsets) => return Ok(offsets),
+                Err(lacks) => lacks,
+            };
+            if lacks == Lacks::Segment {
+                wanted.get_or_insert_with(|| Wanted::by(self));
             }
-            match self.write_here(appender, records, room, now)? {
-                Some(offsets) => return Ok(offsets),
-                None => {
-                    wanted.get_or_insert_with(|| Wanted::by(self));
-                    self.wait_ready(room)?;
-                }
-            }
+            self.wait_for(lacks, room)?;
         }
     }
 
@@ -176,23 +170,34 @@ impl Log {
     pub(crate) fn try_write(
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
-        mut stamp: impl FnMut(&mut [Writable<'_>], i64),
+        stamp: impl FnOnce(&mut [Writable<'_>], i64),
     ) -> Result<Option<Range<u64>>> {
-        let room = Room::of(records);
         let now = self.setting.clock.now();
         stamp(records, now);
+        let room = Room::of(records);
+        let attempt = self.attempt(records, room, now)?;
+        if attempt == Err(Lacks::Segment) {
+            self.want_spare(room)?;
+            self.ask_preparer();
+        }
+        Ok(attempt.ok())
+    }
+
+    /// Appends a batch, unless something has to be waited for.
+    pub(super) fn attempt(
+        self: &Arc<Self>,
+        records: &[Writable<'_>],
+        room: Room,
+        now: i64,
+    ) -> Result<std::result::Result<Range<u64>, Lacks>> {
+        self.mark_used();
         let appender = self.lock();
         self.gate.appends(&self.site)?;
         if !self.has_room(room) {
-            return Ok(None);
+            return Ok(Err(Lacks::Settling));
         }
         let written = self.write_here(appender, records, room, now)?;
-        if written.is_none() {
-            let last = self.lock().last.map(|last| last.capacity);
-            self.shelf.want(self.next_capacity(last, room)?);
-            self.ask_preparer();
-        }
-        Ok(written)
+        Ok(written.ok_or(Lacks::Segment))
     }
 
     /// Writes a batch under the partition's lock; `None` if there is no segment for it yet.
@@ -257,7 +262,7 @@ impl Log {
         Arc::clone(self) as Arc<dyn DirtyLog>
     }
 
-    fn ask_preparer(self: &Arc<Self>) {
+    pub(super) fn ask_preparer(self: &Arc<Self>) {
         self.setting.preparer.request(self.as_dirty());
         if self.setting.preparer.is_inline() {
             self.setting.preparer.turn();
@@ -367,10 +372,16 @@ impl Log {
 
     /// Waits until the preparer has made a segment with room for the batch.
     fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
-        let last = self.lock().last.map(|last| last.capacity);
-        let seen = self.shelf.want(self.next_capacity(last, room)?);
+        let seen = self.want_spare(room)?;
         self.setting.preparer.assist(self.as_dirty());
         self.shelf.wait(seen, || self.gate.is_over())
+    }
+
+    /// Says that the next segment must have room for the batch; how many attempts to make one had
+    /// begun before.
+    pub(super) fn want_spare(&self, room: Room) -> Result<u64> {
+        let last = self.lock().last.map(|last| last.capacity);
+        Ok(self.shelf.want(self.next_capacity(last, room)?))
     }
 
     /// The preparer's duty.

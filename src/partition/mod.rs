@@ -2,6 +2,7 @@
 
 mod appender;
 mod apply;
+mod awaiting;
 mod close;
 mod cursor;
 mod due;

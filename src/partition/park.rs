@@ -108,6 +108,11 @@ impl Log {
         true
     }
 
+    /// Whether its files have to be opened before it is written to.
+    pub(super) fn is_parked(&self) -> bool {
+        self.lock().parked.is_some()
+    }
+
     /// Opens the files of a parked log again. That waits for the disk, so nobody holds a lock
     /// meanwhile; who comes second finds it done.
     pub(super) fn unpark(&self, identity: Identity, mark: Mark) -> Result<()> {

@@ -166,6 +166,16 @@ impl Shelf {
     /// way before says nothing to who asks now. Its error, if it failed.
     pub(crate) fn wait(&self, begun: u64, stop: impl Fn() -> bool) -> Result<()> {
         self.attempts.wait_past(begun, None, stop);
+        self.outcome()
+    }
+
+    /// The same as a future.
+    pub(crate) async fn attempted(&self, begun: u64, stop: impl Fn() -> bool) -> Result<()> {
+        self.attempts.past(begun, stop).await;
+        self.outcome()
+    }
+
+    fn outcome(&self) -> Result<()> {
         match &self.state().failed {
             Some(error) => Err(error.clone()),
             None => Ok(()),

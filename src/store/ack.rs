@@ -12,7 +12,8 @@ use crate::partition::Log;
 
 /// What an append that did not wait returns: where its records are, and whether they are durable.
 ///
-/// It is cheap to keep and to clone, and dropping it cancels nothing. Like every handle it keeps
+/// It can be waited on, with a time-out or without, or awaited. It is cheap to keep and to clone, and
+/// dropping it cancels nothing. Like every handle it keeps
 /// the store open until it is closed by [`Store::close`](crate::Store::close).
 ///
 /// # Examples
@@ -30,6 +31,11 @@ use crate::partition::Log;
 /// for ack in &acks {
 ///     println!("{} is on disk", ack.wait()?);
 /// }
+/// # futures_lite::future::block_on(async {
+/// let at = quakes.append_nowait("M 5.1")?.await?;
+/// println!("{at} is on disk");
+/// # tidelog::Result::<()>::Ok(())
+/// # })?;
 /// # drop(acks);
 /// # store.close()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -96,6 +102,15 @@ impl Ack {
     fn wait_for(&self, timeout: Option<Duration>) -> Result<Position> {
         if let Some((log, offsets)) = &self.pending {
             log.wait_acknowledged(offsets.clone(), timeout)?;
+        }
+        self.note_settled();
+        Ok(self.position())
+    }
+
+    /// [`Ack::wait`] as a future.
+    pub(super) async fn resolved(&self) -> Result<Position> {
+        if let Some((log, offsets)) = &self.pending {
+            log.acknowledged(offsets.clone()).await?;
         }
         self.note_settled();
         Ok(self.position())

@@ -1,10 +1,12 @@
 //! Appending, waiting for durability or not, and flushing.
 
 use super::ack::Ack;
+use super::batch::Written;
 use super::position::{Position, Positions};
 use super::record::Record;
 use super::topic::{Partition, Topic};
 use crate::error::{Error, Result};
+use crate::journal::TopicSettings;
 use crate::options::Durability;
 use crate::partition::Log;
 
@@ -179,15 +181,39 @@ impl Topic {
         self.inner.flush(store)
     }
 
+    /// In a topic that is synced by hand only, waiting for durability would never end.
+    fn check_waits(&self, settings: &TopicSettings) -> Result<()> {
+        if Durability::from_nanos(settings.sync_after_nanos) != Durability::Manual {
+            return Ok(());
+        }
+        self.store.shared().check_open()?;
+        self.inner.check_there()?;
+        Err(Error::NeedsFlush {
+            topic: self.name().to_owned(),
+        })
+    }
+
+    /// As `append_durably`, without blocking.
+    pub(super) async fn append_durably_async(&self, records: &[Record<'_>]) -> Result<Positions> {
+        let settings = self.inner.settings();
+        self.check_waits(&settings)?;
+        let written = self.write_async(records, &settings).await?;
+        if let Some((log, offsets)) = written.pending.filter(|_| !records.is_empty()) {
+            log.until_durable(offsets).await?;
+            self.note_settled(log.site().partition);
+        }
+        Ok(written.positions)
+    }
+
+    /// As `append_written`, without blocking.
+    pub(super) async fn append_written_async(&self, records: &[Record<'_>]) -> Result<Ack> {
+        let written = self.write_async(records, &self.inner.settings()).await?;
+        Ok(self.acked(written))
+    }
+
     fn append_durably(&self, records: &[Record<'_>]) -> Result<Positions> {
         let settings = self.inner.settings();
-        if Durability::from_nanos(settings.sync_after_nanos) == Durability::Manual {
-            self.store.shared().check_open()?;
-            self.inner.check_there()?;
-            return Err(Error::NeedsFlush {
-                topic: self.name().to_owned(),
-            });
-        }
+        self.check_waits(&settings)?;
         let written = self.write(records, &settings)?;
         if let Some((log, offsets)) = written.pending.filter(|_| !records.is_empty()) {
             log.wait_durable(offsets)?;
@@ -198,13 +224,17 @@ impl Topic {
 
     fn append_written(&self, records: &[Record<'_>]) -> Result<Ack> {
         let written = self.write(records, &self.inner.settings())?;
+        Ok(self.acked(written))
+    }
+
+    fn acked(&self, written: Written) -> Ack {
         if let Some((log, _)) = &written.pending {
             log.notice();
             if log.durable() > 0 {
                 self.note_settled(log.site().partition);
             }
         }
-        Ok(Ack::new(self.clone(), written))
+        Ack::new(self.clone(), written)
     }
 
     /// A partition has records that are durable.

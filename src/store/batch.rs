@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::catalog;
+use super::offload::offload;
 use super::position::Positions;
 use super::record::Record;
 use super::routing::partition_of;
@@ -39,11 +40,7 @@ impl Topic {
         records: &[Record<'_>],
         settings: &TopicSettings,
     ) -> Result<Written> {
-        let store = self.store.shared();
-        let route = self.route(records)?;
-        store.check_open()?;
-        self.inner.check_there()?;
-        let mut writable = measure(records, settings)?;
+        let (mut writable, route) = self.prepare(records, settings)?;
         let partition = match route {
             Route::Together(partition) => partition,
             Route::Spread(partitions) => {
@@ -52,18 +49,68 @@ impl Topic {
                 return Ok(Written { positions, pending });
             }
         };
-        let log = store.log(&self.inner, partition)?;
+        let log = self.store.shared().log(&self.inner, partition)?;
         let offsets = match records.is_empty() {
-            true => {
-                let end = log.durable();
-                end..end
-            }
+            true => nothing(&log),
             false => log.write(&mut writable, |writable, now| stamp(writable, records, now))?,
         };
-        Ok(Written {
+        Ok(self.written(log, offsets))
+    }
+
+    /// As [`Topic::write`], without blocking the thread.
+    pub(super) async fn write_async(
+        &self,
+        records: &[Record<'_>],
+        settings: &TopicSettings,
+    ) -> Result<Written> {
+        let (mut writable, route) = self.prepare(records, settings)?;
+        let partition = match route {
+            Route::Together(partition) => partition,
+            Route::Spread(_) => {
+                let owned = records.iter().cloned().map(Record::into_owned);
+                let (topic, owned) = (self.clone(), owned.collect::<Vec<_>>());
+                let settings = settings.clone();
+                return offload(move || topic.write(&owned, &settings)).await;
+            }
+        };
+        let log = self.log_async(partition).await?;
+        if records.is_empty() {
+            let offsets = nothing(&log);
+            return Ok(self.written(log, offsets));
+        }
+        let now = self.store.shared().options.clock.now();
+        stamp(&mut writable, records, now);
+        let offsets = log.write_async(&writable, now).await?;
+        Ok(self.written(log, offsets))
+    }
+
+    /// A partition's log, opened elsewhere if it is not open yet.
+    async fn log_async(&self, partition: u32) -> Result<Arc<Log>> {
+        if let Some(log) = self.inner.log_if_open(partition) {
+            return Ok(log);
+        }
+        let topic = self.clone();
+        offload(move || topic.store.shared().log(&topic.inner, partition)).await
+    }
+
+    fn written(&self, log: Arc<Log>, offsets: Range<u64>) -> Written {
+        let partition = log.site().partition;
+        Written {
             positions: Positions::new(&self.inner.name, partition, offsets.clone()),
             pending: Some((log, offsets)),
-        })
+        }
+    }
+
+    /// Refuses what cannot be appended, and says where the rest goes.
+    fn prepare<'r>(
+        &self,
+        records: &'r [Record<'_>],
+        settings: &TopicSettings,
+    ) -> Result<(Vec<Writable<'r>>, Route)> {
+        let route = self.route(records)?;
+        self.store.shared().check_open()?;
+        self.inner.check_there()?;
+        Ok((measure(records, settings)?, route))
     }
 
     fn write_spread<'r>(
@@ -147,6 +194,12 @@ impl Topic {
         let order = order_of(&taken, routes);
         Positions::spread(&self.inner.name, taken, order)
     }
+}
+
+/// The offsets of an empty batch.
+fn nothing(log: &Log) -> Range<u64> {
+    let end = log.durable();
+    end..end
 }
 
 /// Deals records out to their partitions; those of one partition stay in order.

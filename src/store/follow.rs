@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use super::inner::TopicInner;
 use super::read::Cursor;
 use super::stored::{OwnedRecord, StoredRecord};
+use super::stream::FollowStream;
 use super::topic::Topic;
 use crate::error::{Error, Result};
+use crate::sync::Watermark;
 
 /// A follower of a topic or a partition. It waits without using the processor, and ends when the
 /// topic is finished and everything has been read.
@@ -127,6 +129,73 @@ impl Follow {
         matches!(self.look(), Found::Ended)
     }
 
+    /// As [`Follow::next`], as a future.
+    ///
+    /// # Errors
+    ///
+    /// As [`Follow::next`].
+    pub async fn next_async(&mut self) -> Result<Option<StoredRecord<'_>>> {
+        loop {
+            match self.look() {
+                Found::Ready(index) => return self.take(index),
+                Found::Ended => return Ok(None),
+                Found::Failed(error) => return Err(error),
+                Found::Nothing => {
+                    self.rest();
+                    let bell = Arc::clone(self.bell());
+                    bell.past(u64::MAX, || self.is_rung()).await;
+                }
+            }
+        }
+    }
+
+    /// Owned records as a stream, for asynchronous programs.
+    pub fn into_stream(self) -> FollowStream {
+        FollowStream::new(self)
+    }
+
+    /// What is there now, owned: a record, an error, or the end; nothing if it has to be waited for.
+    pub(super) fn try_owned(&mut self) -> Option<Option<Result<OwnedRecord>>> {
+        let next = match self.look() {
+            Found::Ready(index) => self.take(index),
+            Found::Ended => Ok(None),
+            Found::Failed(error) => Err(error),
+            Found::Nothing => {
+                self.rest();
+                return None;
+            }
+        };
+        let next = next.map(|record| record.map(|record| record.to_owned()));
+        Some(self.or_end(next))
+    }
+
+    /// What rings when there may be something new.
+    pub(super) fn bell(&self) -> &Arc<Watermark> {
+        &self.topic.inner.bell
+    }
+
+    /// Whether there is something new.
+    pub(super) fn is_rung(&self) -> bool {
+        !matches!(self.look(), Found::Nothing)
+    }
+
+    /// Holds nothing while it waits.
+    fn rest(&mut self) {
+        if !std::mem::replace(&mut self.resting, true) {
+            self.cursors.iter_mut().for_each(Cursor::rest);
+        }
+    }
+
+    /// An error ends it, unless it is one damaged stretch.
+    fn or_end(&mut self, next: Result<Option<OwnedRecord>>) -> Option<Result<OwnedRecord>> {
+        let passing =
+            |error: &Error| matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. });
+        if next.as_ref().is_err_and(|error| !passing(error)) {
+            self.stop.store(true, Ordering::Release);
+        }
+        next.transpose()
+    }
+
     /// A handle that stops this follower from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper {
@@ -148,9 +217,8 @@ impl Follow {
                     return Ok(None);
                 }
                 Found::Nothing => {
-                    let bell = &self.topic.inner.bell;
-                    let rung = || !matches!(self.look(), Found::Nothing);
-                    bell.wait_past(u64::MAX, deadline, rung);
+                    let rung = || self.is_rung();
+                    self.bell().wait_past(u64::MAX, deadline, rung);
                 }
             }
         }
@@ -185,14 +253,7 @@ impl Iterator for Follow {
     type Item = Result<OwnedRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        match Follow::next(self) {
-            Ok(record) => record.map(|record| Ok(record.to_owned())),
-            Err(error) => {
-                if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
-                    self.stop.store(true, Ordering::Release);
-                }
-                Some(Err(error))
-            }
-        }
+        let next = Follow::next(self).map(|record| record.map(|record| record.to_owned()));
+        self.or_end(next)
     }
 }

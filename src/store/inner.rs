@@ -101,11 +101,11 @@ impl Inner {
 
     /// The log of a partition, opened when it is first used.
     pub(super) fn log(&self, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {
-        let cell = topic.logs.get(partition as usize);
-        let cell = cell.ok_or_else(|| topic.partition_unknown(partition))?;
-        if let Some(log) = cell.get() {
+        if let Some(log) = topic.log_if_open(partition) {
             return Ok(log);
         }
+        let cell = topic.logs.get(partition as usize);
+        let cell = cell.ok_or_else(|| topic.partition_unknown(partition))?;
         cell.open(self, topic, partition)
     }
 
@@ -182,6 +182,11 @@ impl TopicInner {
     pub(super) fn flush(&self, store: &Inner) -> Result<()> {
         let flushed = self.logs.iter().map(|cell| cell.flush(store));
         flushed.fold(Ok(()), Result::and)
+    }
+
+    /// A partition's log, if it is open.
+    pub(super) fn log_if_open(&self, partition: u32) -> Option<Arc<Log>> {
+        self.logs.get(partition as usize)?.get()
     }
 
     pub(super) fn partition_unknown(&self, partition: u32) -> Error {

@@ -12,6 +12,7 @@ mod inspect;
 mod leftovers;
 mod log_cell;
 mod name;
+mod offload;
 mod open;
 mod position;
 mod read;
@@ -20,9 +21,11 @@ mod routing;
 #[expect(clippy::module_inception, reason = "the noun of this floor")]
 mod store;
 mod stored;
+mod stream;
 mod subscription;
 mod topic;
 mod transaction;
+mod twins;
 
 pub use ack::Ack;
 pub use follow::{Follow, Stopper};
@@ -32,6 +35,7 @@ pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
+pub use stream::FollowStream;
 pub use subscription::{Lag, Subscription, SubscriptionBuilder};
 pub use topic::{Partition, Topic};
 

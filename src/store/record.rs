@@ -78,6 +78,22 @@ impl<'a> Record<'a> {
         self
     }
 
+    /// A copy that borrows nothing.
+    pub fn into_owned(self) -> Record<'static> {
+        let owned = |bytes: Cow<'a, [u8]>| Cow::Owned(bytes.into_owned());
+        let header =
+            |header: Header<'a>| Header::new(header.name.into_owned(), header.value.into_owned());
+        Record {
+            payload: owned(self.payload),
+            key: self.key.map(owned),
+            headers: self.headers.into_iter().map(header).collect(),
+            event_id: self.event_id.map(owned),
+            timestamp: self.timestamp,
+            partition: self.partition,
+            tombstone: self.tombstone,
+        }
+    }
+
     pub(crate) fn parts(&self) -> Parts<'_> {
         Parts {
             key: self.key.as_deref(),

@@ -157,9 +157,9 @@ pub struct Lag {
 /// ```
 #[derive(Debug)]
 pub struct Subscription {
-    topic: Topic,
-    state: SubscriptionState,
-    cursors: Vec<Cursor>,
+    pub(super) topic: Topic,
+    pub(super) state: SubscriptionState,
+    pub(super) cursors: Vec<Cursor>,
     committed: Vec<u64>,
     turn: usize,
     _held: Held,
@@ -234,12 +234,7 @@ impl Subscription {
 
     /// Commits everything returned so far; returns once that is durable.
     pub fn commit(&mut self) -> Result<()> {
-        let moved: Vec<(u32, u64)> = (0..)
-            .zip(self.cursors.iter().map(Cursor::offset).zip(&self.committed))
-            .filter(|(_, (next, committed))| next > committed)
-            .map(|(partition, (next, _))| (partition, next))
-            .collect();
-        self.store_checkpoints(&moved)
+        self.store_checkpoints(&self.moved())
     }
 
     /// Commits one partition: `next` names the record to read next, as
@@ -251,6 +246,23 @@ impl Subscription {
     ///
     /// [`Error::BeyondEnd`] for a place behind the last record.
     pub fn commit_to(&mut self, next: &Position) -> Result<()> {
+        match self.moves_to(next)? {
+            Some(moved) => self.store_checkpoints(&[moved]),
+            None => Ok(()),
+        }
+    }
+
+    /// Where the cursors stand beyond what is committed.
+    pub(super) fn moved(&self) -> Vec<(u32, u64)> {
+        (0..)
+            .zip(self.cursors.iter().map(Cursor::offset).zip(&self.committed))
+            .filter(|(_, (next, committed))| next > committed)
+            .map(|(partition, (next, _))| (partition, next))
+            .collect()
+    }
+
+    /// The checkpoint that a commit up to this position moves; none if that changes nothing.
+    pub(super) fn moves_to(&self, next: &Position) -> Result<Option<(u32, u64)>> {
         let (partition, offset) = (next.partition(), next.offset());
         let committed = self.committed(partition)?;
         if next.topic() != self.topic.name() {
@@ -268,9 +280,10 @@ impl Subscription {
             });
         }
         if offset <= committed {
-            return self.topic.store.shared().check_open();
+            self.topic.store.shared().check_open()?;
+            return Ok(None);
         }
-        self.store_checkpoints(&[(partition, offset)])
+        Ok(Some((partition, offset)))
     }
 
     /// The committed offset of a partition: the one to read next after a restart.
@@ -289,8 +302,15 @@ impl Subscription {
     /// one that retention has removed.
     pub fn reset(&mut self, start: Start) -> Result<()> {
         let cursors = self.topic.cursors(start)?;
+        self.store_checkpoints(&self.reset_to(&cursors)?)?;
+        self.cursors = cursors;
+        Ok(())
+    }
+
+    /// The checkpoints of a reset to where these cursors stand.
+    pub(super) fn reset_to(&self, cursors: &[Cursor]) -> Result<Vec<(u32, u64)>> {
         let mut moved = Vec::new();
-        for (partition, cursor) in (0..).zip(&cursors) {
+        for (partition, cursor) in (0..).zip(cursors) {
             let (log, asked) = (cursor.log(), cursor.offset());
             if asked > log.written() {
                 return Err(Error::BeyondEnd {
@@ -305,9 +325,7 @@ impl Subscription {
             }
             moved.push((partition, asked));
         }
-        self.store_checkpoints(&moved)?;
-        self.cursors = cursors;
-        Ok(())
+        Ok(moved)
     }
 
     /// Stops delivery, durably, until it is resumed.
@@ -336,37 +354,50 @@ impl Subscription {
     }
 
     fn set_paused(&mut self, paused: bool) -> Result<()> {
-        let state = SubscriptionState {
-            paused,
-            ..self.state.clone()
-        };
-        self.state_facts(&[Event::Subscription(state)])?;
+        self.state_facts(&[self.pausing(paused)])?;
         self.state.paused = paused;
         Ok(())
     }
 
+    pub(super) fn pausing(&self, paused: bool) -> Event {
+        Event::Subscription(SubscriptionState {
+            paused,
+            ..self.state.clone()
+        })
+    }
+
     fn store_checkpoints(&mut self, moved: &[(u32, u64)]) -> Result<()> {
+        for (partition, next) in moved {
+            // A checkpoint is durable only where its records are.
+            self.topic.log(*partition)?.flush_to(*next)?;
+        }
+        self.state_facts(&self.checkpoints(moved))?;
+        self.note_committed(moved);
+        Ok(())
+    }
+
+    pub(super) fn checkpoints(&self, moved: &[(u32, u64)]) -> Vec<Event> {
         let checkpoint = |(partition, next): &(u32, u64)| Event::Checkpoint {
             subscription: self.state.id,
             partition: *partition,
             next: *next,
         };
-        let events: Vec<Event> = moved.iter().map(checkpoint).collect();
-        for (partition, next) in moved {
-            // A checkpoint is durable only where its records are.
-            self.topic.log(*partition)?.flush_to(*next)?;
-        }
-        self.state_facts(&events)?;
+        moved.iter().map(checkpoint).collect()
+    }
+
+    pub(super) fn note_committed(&mut self, moved: &[(u32, u64)]) {
         for (partition, next) in moved {
             self.committed[*partition as usize] = *next;
         }
-        Ok(())
     }
 
     fn state_facts(&self, events: &[Event]) -> Result<()> {
-        let store = self.topic.store.shared();
-        store.check_open()?;
-        self.topic.inner.check_there()?;
-        store.journal.commit(events)
+        self.check_there()?;
+        self.topic.store.shared().journal.commit(events)
+    }
+
+    pub(super) fn check_there(&self) -> Result<()> {
+        self.topic.store.shared().check_open()?;
+        self.topic.inner.check_there()
     }
 }

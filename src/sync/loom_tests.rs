@@ -1,6 +1,10 @@
 //! Models of the watermark, run over every interleaving by loom:
 //! `RUSTFLAGS="--cfg loom" cargo test --release --lib loom`.
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+
 use loom::sync::Arc;
 use loom::thread;
 
@@ -153,5 +157,40 @@ fn who_leaves_takes_nobody_along() {
         mark.advance(2);
         assert_eq!(early.join().unwrap(), Waited::Past(2));
         assert_eq!(late.join().unwrap(), Waited::Past(2));
+    });
+}
+
+/// Wakes the thread that polls.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// A future waits for a record in one thread and is polled whenever it is woken, while another
+/// appends: it resolves, whichever of its two looks sees the record.
+#[test]
+fn a_future_is_not_forgotten() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let mark = Arc::new(Watermark::new(0));
+        let reader = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || {
+                let waker = Waker::from(std::sync::Arc::new(Unpark(thread::current())));
+                let mut future = pin!(mark.past(0, || false));
+                loop {
+                    match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                        Poll::Ready(end) => return end,
+                        Poll::Pending => thread::park(),
+                    }
+                }
+            }
+        });
+        mark.advance(1);
+        assert_eq!(reader.join().unwrap(), Waited::Past(1));
     });
 }

@@ -22,7 +22,7 @@ pub(crate) use loom::thread::{Thread, current as this_thread};
 mod loom_tests;
 mod watermark;
 
-pub(crate) use watermark::Watermark;
+pub(crate) use watermark::{Place, Watermark};
 
 /// Sleeps until somebody unparks this thread, or for no reason; false if the deadline has passed.
 #[cfg(not(loom))]

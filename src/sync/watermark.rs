@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use super::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Thread, fence, park, this_thread};
@@ -50,7 +50,7 @@ struct List {
 }
 
 /// A waiter's place in the list: what has to be passed, and a number of its own.
-type Place = (u64, u64);
+pub(crate) type Place = (u64, u64);
 
 impl Watermark {
     /// A watermark that stands at `position`.
@@ -117,7 +117,8 @@ impl Watermark {
         place
     }
 
-    fn leave(&self, place: Place) {
+    /// Leaves the list, in which the place may not be any more.
+    pub(crate) fn leave(&self, place: Place) {
         let mut list = self.list();
         list.waiters.remove(&place);
         self.awaited
@@ -151,6 +152,38 @@ impl Watermark {
         }
     }
 
+    /// As [`wait_past`](Self::wait_past), for a future: looks, and stands in the list where there
+    /// is nothing to be seen yet. Whoever gives up [leaves](Self::leave) `place`.
+    pub(crate) fn poll_past(
+        &self,
+        seen: u64,
+        place: &mut Option<Place>,
+        context: &mut Context<'_>,
+        stop: impl Fn() -> bool,
+    ) -> Poll<Waited> {
+        let mut end = self.look(seen, &stop);
+        if end.is_none() {
+            let before = place.replace(self.enter(seen, context.waker().clone()));
+            before.into_iter().for_each(|place| self.leave(place));
+            end = self.look(seen, &stop);
+        }
+        let Some(end) = end else {
+            return Poll::Pending;
+        };
+        place.take().into_iter().for_each(|place| self.leave(place));
+        Poll::Ready(end)
+    }
+
+    /// [`wait_past`](Self::wait_past) as a future. One that is dropped leaves the list.
+    pub(crate) async fn past(&self, seen: u64, stop: impl Fn() -> bool) -> Waited {
+        let mut waiting = Waiting {
+            mark: self,
+            place: None,
+        };
+        std::future::poll_fn(|context| self.poll_past(seen, &mut waiting.place, context, &stop))
+            .await
+    }
+
     fn look(&self, seen: u64, stop: &impl Fn() -> bool) -> Option<Waited> {
         let position = self.get();
         if position > seen {
@@ -158,6 +191,21 @@ impl Watermark {
         } else {
             stop().then_some(Waited::Stopped)
         }
+    }
+}
+
+/// What takes a future that is dropped off the list.
+struct Waiting<'a> {
+    mark: &'a Watermark,
+    place: Option<Place>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.place
+            .take()
+            .into_iter()
+            .for_each(|place| self.mark.leave(place));
     }
 }
 

@@ -1,0 +1,317 @@
+//! Calls as futures: in a runtime of many threads, in one of a single thread, and in none.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures_lite::{StreamExt, future};
+use tidelog::{Durability, Error, Record, Start, Store, StoreOptions, TopicOptions};
+
+use crate::faulty::{Call, Faulty};
+use crate::kit::{BACKENDS, Place, one, payload, payloads};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn runtime(threads: usize) -> tokio::runtime::Runtime {
+    let mut builder = match threads {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_time().build().unwrap()
+}
+
+fn open(place: &Place, disk: &Faulty) -> Store {
+    let storage = Arc::new(disk.clone());
+    Store::open_with(&place.root, StoreOptions::new().storage(storage)).unwrap()
+}
+
+/// A web server appends from many tasks on few threads: each record is durable when its task goes on,
+/// and they share syncs.
+#[test]
+fn tasks_of_a_runtime_append_durably_and_share_syncs() {
+    let place = Place::new();
+    runtime(4).block_on(async {
+        let store = Store::open_async(&place.root, StoreOptions::new())
+            .await
+            .unwrap();
+        let topic = store.topic_async("a").await.unwrap();
+        topic.append_async("the first").await.unwrap();
+        let before = store.io().syncs.get();
+        let tasks: Vec<_> = (0..200)
+            .map(|number| {
+                let topic = topic.clone();
+                tokio::spawn(async move {
+                    let at = topic.append_async(payload(number, 100)).await.unwrap();
+                    let end = topic.partition(0).unwrap().end().unwrap();
+                    assert!(at.offset() < end, "acknowledged, so durable");
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let syncs = store.io().syncs.get() - before;
+        assert!(syncs < 200, "{syncs} syncs for 200 records");
+        assert_eq!(payloads(&one(&store, "a")).len(), 201);
+        drop(topic);
+        store.close_async().await.unwrap();
+    });
+}
+
+/// On the only thread of a runtime one task appends more than may be unsettled, while the disk does not
+/// answer: it waits, and another task on the same thread goes on.
+#[test]
+fn a_task_that_waits_for_the_disk_holds_up_no_other_task() {
+    for backend in BACKENDS {
+        let place = Place::new();
+        let disk = Faulty::new(backend);
+        let store = open(&place, &disk);
+        let options = TopicOptions::new()
+            .durability(Durability::Manual)
+            .unsettled_bytes(64 << 10);
+        let topic = store.create_topic("a", options).unwrap();
+        topic.append_nowait("the log is open").unwrap();
+        topic.flush().unwrap();
+        disk.hold(Call::Sync, "topics/", &[None]);
+        let other = async {
+            while disk.waiting() == 0 {
+                tokio::task::yield_now().await;
+            }
+            disk.release();
+        };
+        let append = async {
+            for number in 0..40 {
+                topic
+                    .append_nowait_async(payload(number, 8 << 10))
+                    .await
+                    .unwrap();
+            }
+        };
+        let both = async { tokio::join!(append, other) };
+        runtime(1).block_on(async { tokio::time::timeout(LIMIT, both).await.unwrap() });
+        future::block_on(topic.flush_async()).unwrap();
+        assert_eq!(payloads(&one(&store, "a")).len(), 41);
+        store.close().unwrap();
+    }
+}
+
+/// The sync fails that was to make a record durable: its task is told that it is in doubt, and later
+/// ones that the topic has failed.
+#[test]
+fn a_failed_sync_answers_the_futures_that_wait_for_it() {
+    for backend in BACKENDS {
+        let place = Place::new();
+        let disk = Faulty::new(backend);
+        let store = open(&place, &disk);
+        let topic = store.topic("a").unwrap();
+        topic.append("the log is open").unwrap();
+        disk.answer(Call::Sync, "topics/", &[Some(libc::EIO)]);
+        let answer = future::block_on(topic.append_async("in doubt"));
+        assert!(matches!(answer, Err(Error::InDoubt { .. })), "{answer:?}");
+        let answer = future::block_on(topic.append_async("refused"));
+        assert!(matches!(answer, Err(Error::Failed { .. })), "{answer:?}");
+    }
+}
+
+/// An ack is awaited, by value and by reference, with a batch over several partitions between; in a
+/// topic that is synced by hand, that is an error until somebody has flushed.
+#[test]
+fn an_ack_can_be_awaited() {
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let topic = store.topic("a").unwrap();
+    let ack = topic.append_nowait("one").unwrap();
+    assert_eq!(
+        future::block_on(async { (&ack).await }).unwrap().offset(),
+        0
+    );
+    assert_eq!(future::block_on(async { ack.await }).unwrap().offset(), 0);
+
+    let spread = store
+        .create_topic("b", TopicOptions::new().partitions(4))
+        .unwrap();
+    let records = (0..8).map(|number| Record::new("x").partition(number % 4));
+    let positions = future::block_on(spread.append_batch_async(records)).unwrap();
+    assert_eq!(positions.parts().len(), 4);
+
+    let by_hand = TopicOptions::new().durability(Durability::Manual);
+    let by_hand = store.create_topic("c", by_hand).unwrap();
+    let answer = future::block_on(by_hand.append_async("no"));
+    assert!(
+        matches!(answer, Err(Error::NeedsFlush { .. })),
+        "{answer:?}"
+    );
+    let ack = future::block_on(by_hand.append_nowait_async("one")).unwrap();
+    let answer = future::block_on(async { (&ack).await });
+    assert!(
+        matches!(answer, Err(Error::NeedsFlush { .. })),
+        "{answer:?}"
+    );
+    future::block_on(by_hand.partition(0).unwrap().flush_async()).unwrap();
+    assert_eq!(future::block_on(async { ack.await }).unwrap().offset(), 0);
+}
+
+/// A stream yields what is there, then what comes, and ends with the topic; another is stopped while it
+/// waits.
+#[test]
+fn a_stream_yields_what_comes_and_ends_with_its_topic() {
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let topic = store.topic("a").unwrap();
+    topic.append("0").unwrap();
+    let stream = topic.follow(Start::Earliest).unwrap().into_stream();
+    let stopped = topic.follow(Start::Latest).unwrap().into_stream();
+    let stopper = stopped.stopper();
+    runtime(2).block_on(async {
+        let reader = tokio::spawn(
+            stream
+                .map(|record| record.unwrap().offset())
+                .collect::<Vec<_>>(),
+        );
+        let other = tokio::spawn(stopped.count());
+        for number in 1..50 {
+            topic.append_async(payload(number, 10)).await.unwrap();
+        }
+        stopper.stop();
+        assert!(other.await.unwrap() < 50);
+        topic.finish_async().await.unwrap();
+        let offsets = tokio::time::timeout(LIMIT, reader).await.unwrap().unwrap();
+        assert_eq!(offsets, (0..50).collect::<Vec<_>>());
+    });
+}
+
+/// A stream whose topic is deleted says so, and ends.
+#[test]
+fn a_stream_of_a_deleted_topic_says_so_and_ends() {
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let topic = store.topic("a").unwrap();
+    let mut stream = topic.follow(Start::Earliest).unwrap().into_stream();
+    future::block_on(async {
+        assert!(future::poll_once(stream.next()).await.is_none());
+        store.delete_topic_async("a").await.unwrap();
+        let answer = stream.next().await;
+        assert!(
+            matches!(answer, Some(Err(Error::TopicDeleted { .. }))),
+            "{answer:?}"
+        );
+        assert!(stream.next().await.is_none());
+    });
+}
+
+/// A follower is awaited record by record, and a subscription committed, paused, resumed and reset,
+/// from a program without a runtime.
+#[test]
+fn a_subscription_is_kept_without_blocking() {
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let topic = store.topic("a").unwrap();
+    topic
+        .append_batch(["0", "1", "2"].map(Record::new))
+        .unwrap();
+    future::block_on(async {
+        let mut tail = topic.follow(Start::Offset(2)).unwrap();
+        assert_eq!(tail.next_async().await.unwrap().unwrap().offset(), 2);
+        let mut archive = topic.subscription("archive").open_async().await.unwrap();
+        while archive.next().unwrap().is_some() {}
+        archive.commit_async().await.unwrap();
+        archive.pause_async().await.unwrap();
+        assert!(archive.is_paused());
+    });
+    store.close().unwrap();
+    let store = Store::open(&place.root).unwrap();
+    let topic = store.topic("a").unwrap();
+    future::block_on(async {
+        let mut archive = topic.subscription("archive").open_async().await.unwrap();
+        assert_eq!(archive.committed(0).unwrap(), 3);
+        archive.resume_async().await.unwrap();
+        archive.reset_async(Start::Offset(1)).await.unwrap();
+        let next = archive.next().unwrap().unwrap().next();
+        archive.commit_to_async(&next).await.unwrap();
+        assert_eq!(archive.committed(0).unwrap(), 2);
+    });
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A hundred callers give up while a sync does not answer, and one waits on: the sync wakes that one and
+/// no other, and what all of them had appended is there.
+#[test]
+fn futures_that_are_dropped_leave_nothing_behind() {
+    let place = Place::new();
+    let disk = Faulty::new(BACKENDS[0]);
+    let store = open(&place, &disk);
+    let topic = store.topic("a").unwrap();
+    topic.append("the log is open").unwrap();
+    disk.hold(Call::Sync, "topics/", &[None, None]);
+    let (given_up, patient) = (Arc::new(Count::default()), Arc::new(Count::default()));
+    let waker = Waker::from(Arc::clone(&given_up));
+    for number in 0..100 {
+        let mut append = pin!(topic.append_async(payload(number, 10)));
+        assert!(
+            append
+                .as_mut()
+                .poll(&mut Context::from_waker(&waker))
+                .is_pending()
+        );
+    }
+    let waker = Waker::from(Arc::clone(&patient));
+    let mut append = pin!(topic.append_async("the last"));
+    let poll = append.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(poll.is_pending());
+    disk.release();
+    let woken = || patient.0.load(Ordering::Acquire) > 0;
+    crate::life::until(woken);
+    let Poll::Ready(at) = append.as_mut().poll(&mut Context::from_waker(&waker)) else {
+        panic!("it was woken for nothing")
+    };
+    assert_eq!(at.unwrap().offset(), 101);
+    assert_eq!(given_up.0.load(Ordering::Acquire), 0);
+    assert_eq!(payloads(&one(&store, "a")).len(), 102);
+}
+
+/// The store is closed while futures wait: each is answered.
+#[test]
+fn closing_answers_the_futures_that_wait() {
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let topic = store.topic("a").unwrap();
+    topic.append("0").unwrap();
+    let stream = topic.follow(Start::Latest).unwrap().into_stream();
+    runtime(2).block_on(async {
+        let appends: Vec<_> = (0..50)
+            .map(|number| {
+                let topic = topic.clone();
+                tokio::spawn(async move { topic.append_async(payload(number, 10)).await })
+            })
+            .collect();
+        let reader = tokio::spawn(stream.collect::<Vec<_>>());
+        tokio::time::timeout(LIMIT, store.close_async())
+            .await
+            .unwrap()
+            .unwrap();
+        let mut durable = 1;
+        for append in appends {
+            match tokio::time::timeout(LIMIT, append).await.unwrap().unwrap() {
+                Ok(_) => durable += 1,
+                Err(error) => assert!(matches!(error, Error::Closed), "{error}"),
+            }
+        }
+        let read = tokio::time::timeout(LIMIT, reader).await.unwrap().unwrap();
+        assert!(matches!(read.last(), Some(Err(Error::Closed))), "{read:?}");
+        drop(topic);
+        let store = Store::open(&place.root).unwrap();
+        assert_eq!(payloads(&one(&store, "a")).len(), durable);
+    });
+}
