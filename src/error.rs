@@ -276,6 +276,11 @@ pub enum Error {
         reason: String,
     },
 
+    /// A reader of written records stands beyond the end: what it had read was not durable, and a
+    /// crash has taken it. It goes on at the end.
+    #[error("{0} is not there: it was read before it was durable, and lost in a crash")]
+    Truncated(Span),
+
     /// The record was removed by retention.
     #[error("{topic}/{partition}@{asked} has expired: the first offset there is {first}")]
     OffsetExpired {

@@ -78,7 +78,7 @@ mod sync;
 pub mod sys;
 
 // Opening and shaping.
-pub use options::{Durability, StoreOptions, TopicOptions};
+pub use options::{Durability, StoreOptions, TopicOptions, Visibility};
 pub use options::{MAX_PARTITIONS, MAX_RECORD_BYTES};
 pub use store::{Health, Store, TopicInfo};
 

@@ -179,6 +179,24 @@ pub enum Durability {
     Manual,
 }
 
+/// Which records a reader sees.
+///
+/// # Examples
+///
+/// ```
+/// use tidelog::Visibility;
+/// assert_eq!(Visibility::default(), Visibility::Durable);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Visibility {
+    /// Those that survive a power cut.
+    #[default]
+    Durable,
+    /// Those that are written, too: sooner, and a crash may take them back.
+    Written,
+}
+
 impl Durability {
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
 

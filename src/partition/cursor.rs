@@ -7,6 +7,7 @@ use super::seek::Spot;
 use super::site::Damage;
 use crate::error::Result;
 use crate::format::{Flaw, Frame};
+use crate::options::Visibility;
 use crate::segment::{Segment, Trouble};
 
 /// A reader's place in a log. It holds the one segment that it stands in.
@@ -18,6 +19,7 @@ pub(crate) struct Cursor {
     rest: Option<Rest>,
     /// The next offset to read.
     next: u64,
+    visibility: Visibility,
 }
 
 /// A place in a segment that is not held.
@@ -36,6 +38,7 @@ impl Cursor {
             at: None,
             rest: None,
             next: offset,
+            visibility: Visibility::Durable,
         }
     }
 
@@ -47,6 +50,21 @@ impl Cursor {
     /// The next offset to read.
     pub(crate) fn offset(&self) -> u64 {
         self.next
+    }
+
+    /// Which records it sees from here on.
+    pub(crate) fn set_visibility(&mut self, visibility: Visibility) {
+        self.visibility = visibility;
+    }
+
+    /// Whether there is a record to be read, or something to be told about its place.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.next < self.log.visible(self.visibility) || self.is_beyond()
+    }
+
+    /// Whether it stands where a reader of written records can only have come before a crash.
+    fn is_beyond(&self) -> bool {
+        self.visibility == Visibility::Written && self.next > self.log.written()
     }
 
     /// Goes elsewhere.
@@ -93,7 +111,12 @@ impl Cursor {
     /// version is not gone past but by seeking.
     pub(crate) fn next(&mut self, limit: u64) -> Result<Option<(u64, Frame<'_>)>> {
         self.log.gate().reads(self.log.site())?;
-        let end = self.log.durable().min(limit);
+        if self.is_beyond() {
+            let beyond = std::mem::replace(&mut self.next, self.log.written());
+            self.at = None;
+            return Err(self.log.site().truncated(self.next..beyond));
+        }
+        let end = self.log.visible(self.visibility).min(limit);
         if self.next >= end {
             self.rest();
             return Ok(None);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::ArcSwap;
 
 use super::appender::{Appender, Signature};
+use super::bells::Bells;
 use super::due::Demand;
 use super::gate::Gate;
 use super::held::Lacks;
@@ -21,7 +22,7 @@ use crate::error::{Error, Flaw, Part, Result};
 use crate::flush::{Crew, DirtyLog, Pins};
 use crate::format::Layout;
 use crate::index::INTERVAL;
-use crate::options::{Durability, MAX_RECORD_BYTES};
+use crate::options::{Durability, MAX_RECORD_BYTES, Visibility};
 use crate::segment::{Room, Writable};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock};
@@ -43,7 +44,7 @@ pub(crate) struct Setting {
     pub(crate) limits: Limits,
     pub(crate) finished: bool,
     /// Woken whenever something becomes durable, or will not: by all partitions of a topic.
-    pub(crate) bell: Arc<Watermark>,
+    pub(crate) bells: Arc<Bells>,
 }
 
 /// The limits of a log; they may change while it is open.
@@ -125,6 +126,14 @@ impl Log {
     /// Records below this offset survive a power cut.
     pub(crate) fn durable(&self) -> u64 {
         self.durable.get()
+    }
+
+    /// Records below this offset may be read by who asks for these.
+    pub(crate) fn visible(&self, visibility: Visibility) -> u64 {
+        match visibility {
+            Visibility::Durable => self.durable(),
+            Visibility::Written => self.written(),
+        }
     }
 
     /// What recovery found damaged when the log was opened.
@@ -243,6 +252,7 @@ impl Log {
         let half_full = self.is_half_full(&appender);
         drop(appender);
         self.written.advance(next);
+        self.setting.bells.written.wake();
         if half_full && !self.shelf.has_spare() {
             self.ask_preparer();
         }
@@ -255,7 +265,7 @@ impl Log {
         self.written.wake();
         self.settled_bytes.wake();
         self.shelf.wake();
-        self.setting.bell.wake();
+        self.setting.bells.ring();
     }
 
     pub(super) fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {

@@ -3,6 +3,7 @@
 mod appender;
 mod apply;
 mod awaiting;
+mod bells;
 mod close;
 mod cursor;
 mod due;
@@ -25,6 +26,7 @@ mod site;
 mod spare;
 mod walked;
 
+pub(crate) use bells::Bells;
 pub(crate) use cursor::Cursor;
 pub(crate) use held::{Held, Lacks};
 pub(crate) use inspect::{Inspected, Visitor, inspect, visit};

@@ -165,7 +165,7 @@ impl Log {
     pub(super) fn became_durable(&self, entry: &Entry) {
         self.durable_bytes.store(entry.bytes, Ordering::Release);
         self.durable.advance(entry.mark.next);
-        self.setting.bell.wake();
+        self.setting.bells.durable.wake();
     }
 
     /// Writes a slot if it is time to, or says when to look again.

@@ -76,6 +76,11 @@ impl Site {
         }
     }
 
+    /// What a reader of written records is told whose place is not there any more.
+    pub(crate) fn truncated(&self, offsets: Range<u64>) -> Error {
+        Error::Truncated(self.span(offsets))
+    }
+
     /// The log fails from now on.
     pub(crate) fn failed(&self, cause: Arc<Error>) -> Error {
         Error::Failed {

@@ -166,7 +166,7 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     for log in topic.all_open_logs() {
         log.delete();
     }
-    topic.bell.wake();
+    topic.bells.ring();
     for cell in &topic.logs {
         store.pending().remove(&cell.id());
         store.setting.pins.release(cell.id());

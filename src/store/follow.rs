@@ -10,6 +10,7 @@ use super::stored::{OwnedRecord, StoredRecord};
 use super::stream::FollowStream;
 use super::topic::Topic;
 use crate::error::{Error, Result};
+use crate::options::Visibility;
 use crate::sync::Watermark;
 
 /// A follower of a topic or a partition. It waits without using the processor, and ends when the
@@ -40,6 +41,7 @@ pub struct Follow {
     turn: usize,
     /// Its cursors hold nothing.
     resting: bool,
+    visibility: Visibility,
     stop: Arc<AtomicBool>,
 }
 
@@ -69,7 +71,7 @@ impl Stopper {
     /// The follower's call under way, and each after it, returns no more records.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.topic.bell.wake();
+        self.topic.bells.ring();
     }
 }
 
@@ -88,8 +90,18 @@ impl Follow {
             cursors,
             turn: 0,
             resting: false,
+            visibility: Visibility::Durable,
             stop: Arc::new(AtomicBool::new(false)),
         }
+    }
+
+    /// Which records it sees from here on; see [`Cursor::visibility`].
+    pub fn visibility(mut self, visibility: Visibility) -> Self {
+        self.visibility = visibility;
+        self.cursors
+            .iter_mut()
+            .for_each(|cursor| cursor.set_visibility(visibility));
+        self
     }
 
     /// The next record; waits for it. `None` when the topic is finished and everything has been
@@ -142,8 +154,7 @@ impl Follow {
                 Found::Failed(error) => return Err(error),
                 Found::Nothing => {
                     self.rest();
-                    let bell = Arc::clone(self.bell());
-                    bell.past(u64::MAX, || self.is_rung()).await;
+                    self.bell().past(u64::MAX, || self.is_rung()).await;
                 }
             }
         }
@@ -170,8 +181,8 @@ impl Follow {
     }
 
     /// What rings when there may be something new.
-    pub(super) fn bell(&self) -> &Arc<Watermark> {
-        &self.topic.inner.bell
+    pub(super) fn bell(&self) -> &Watermark {
+        self.topic.inner.bells.of(self.visibility)
     }
 
     /// Whether there is something new.
@@ -188,8 +199,12 @@ impl Follow {
 
     /// An error ends it, unless it is one damaged stretch.
     fn or_end(&mut self, next: Result<Option<OwnedRecord>>) -> Option<Result<OwnedRecord>> {
-        let passing =
-            |error: &Error| matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. });
+        let passing = |error: &Error| {
+            matches!(
+                error,
+                Error::Corrupt { .. } | Error::Unreadable { .. } | Error::Truncated { .. }
+            )
+        };
         if next.as_ref().is_err_and(|error| !passing(error)) {
             self.stop.store(true, Ordering::Release);
         }

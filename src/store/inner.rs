@@ -11,8 +11,7 @@ use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Journal, Pending, TopicSettings, TopicState};
 use crate::options::{Durability, StoreOptions};
-use crate::partition::{Limits, Log, Setting};
-use crate::sync::Watermark;
+use crate::partition::{Bells, Limits, Log, Setting};
 use crate::sys::{Lock, Volume};
 
 /// The store behind every handle.
@@ -60,7 +59,7 @@ pub(crate) struct TopicInner {
     pub(super) settings: RwLock<TopicSettings>,
     pub(super) logs: Vec<LogCell>,
     /// Rung whenever something becomes durable in one of its partitions.
-    pub(super) bell: Arc<Watermark>,
+    pub(super) bells: Arc<Bells>,
     /// The next partition for a record without a key.
     pub(super) turn: AtomicU32,
     pub(super) finished: AtomicBool,
@@ -123,7 +122,7 @@ impl TopicInner {
             created: state.created,
             settings: RwLock::new(state.settings.clone()),
             logs: state.logs.iter().copied().map(LogCell::new).collect(),
-            bell: Arc::new(Watermark::new(0)),
+            bells: Arc::new(Bells::new()),
             turn: AtomicU32::new(0),
             finished: AtomicBool::new(state.finished),
             deleted: AtomicBool::new(false),

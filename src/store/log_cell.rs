@@ -81,7 +81,7 @@ impl LogCell {
         let setting = Setting {
             limits: topic.limits(),
             finished: topic.finished.load(Ordering::Acquire),
-            bell: Arc::clone(&topic.bell),
+            bells: Arc::clone(&topic.bells),
             ..store.setting.clone()
         };
         let storage: Arc<dyn Storage> = Arc::clone(&store.files) as _;

@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, site};
 use crate::options::StoreOptions;
+use crate::partition::Bells;
 use crate::partition::{Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
-use crate::sync::Watermark;
 use crate::sys::{Access, Kind, Lock, LockError, Storage, Volume};
 
 /// The folders of a store below its root.
@@ -57,7 +57,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         same_boot: true,
         limits: Limits::default(),
         finished: false,
-        bell: Arc::new(Watermark::new(0)),
+        bells: Arc::new(Bells::new()),
     };
     let owner = Owner {
         epoch: 0,

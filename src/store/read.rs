@@ -7,6 +7,7 @@ use super::record::Timestamp;
 use super::stored::{OwnedRecord, StoredRecord};
 use super::topic::Topic;
 use crate::error::{Error, Result};
+use crate::options::Visibility;
 use crate::partition::{self, Log};
 
 /// Where reading starts.
@@ -110,6 +111,37 @@ impl Cursor {
         }))
     }
 
+    /// Which records it sees from here on: those that are durable, unless this says otherwise.
+    ///
+    /// [`Visibility::Written`] shows a record as soon as it is written. After a crash it may be gone,
+    /// and its offset belong to another: a reader who had gone past the end that recovery came to is
+    /// told so, once, by [`Error::Truncated`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::{Durability, Start, Store, TopicOptions, Visibility};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// let by_hand = TopicOptions::new().durability(Durability::Manual);
+    /// let ticks = store.create_topic("ticks", by_hand)?;
+    /// ticks.append_nowait("101.25")?;
+    /// let cursor = ticks.partition(0)?.cursor(Start::Earliest)?;
+    /// let mut cursor = cursor.visibility(Visibility::Written);
+    /// assert_eq!(cursor.next()?.expect("it is written").text()?, "101.25");
+    /// # drop(cursor);
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn visibility(mut self, visibility: Visibility) -> Self {
+        self.set_visibility(visibility);
+        self
+    }
+
+    pub(super) fn set_visibility(&mut self, visibility: Visibility) {
+        self.cursor.set_visibility(visibility);
+    }
+
     /// The offset of the next record.
     pub fn offset(&self) -> u64 {
         self.cursor.offset()
@@ -139,19 +171,19 @@ impl Cursor {
     /// Whether calling [`Cursor::next`] gives something: a record or an error.
     pub(super) fn is_ready(&self) -> bool {
         let log = self.cursor.log();
-        log.gate().reads(log.site()).is_err() || self.offset() < log.durable()
+        log.gate().reads(log.site()).is_err() || self.cursor.is_ready()
     }
 
     /// Whether nothing will come any more.
     pub(super) fn is_drained(&self) -> bool {
         let log = self.cursor.log();
-        log.gate().is_finished() && log.is_all_durable() && self.offset() >= log.durable()
+        log.gate().is_finished() && log.is_all_durable() && !self.cursor.is_ready()
     }
 
     /// Why nothing comes any more, where the log has failed.
     pub(super) fn failure(&self) -> Option<Error> {
         let log = self.cursor.log();
-        let stuck = log.gate().failure().is_some() && self.offset() >= log.durable();
+        let stuck = log.gate().failure().is_some() && !self.cursor.is_ready();
         stuck.then(|| log.gate().failed(log.site()))
     }
 }

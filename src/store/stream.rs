@@ -1,7 +1,6 @@
 //! Following as a stream of owned records.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
@@ -65,12 +64,9 @@ impl Stream for FollowStream {
             if let Some(found) = this.follow.try_owned() {
                 return Poll::Ready(found);
             }
-            let bell = Arc::clone(this.follow.bell());
-            let rung = || this.follow.is_rung();
-            if bell
-                .poll_past(u64::MAX, &mut this.place, context, rung)
-                .is_pending()
-            {
+            let (bell, rung) = (this.follow.bell(), || this.follow.is_rung());
+            let poll = bell.poll_past(u64::MAX, &mut this.place, context, rung);
+            if poll.is_pending() {
                 return Poll::Pending;
             }
         }

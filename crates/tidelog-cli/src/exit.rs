@@ -85,6 +85,7 @@ impl From<&Error> for Exit {
             | Error::TopicDeleted { .. }
             | Error::PartitionUnknown { .. }
             | Error::OffsetExpired { .. }
+            | Error::Truncated { .. }
             | Error::BeyondEnd { .. } => Exit::NotFound,
             Error::TopicMismatch { .. } | Error::Finished { .. } | Error::TooLarge { .. } => {
                 Exit::Rejected
