@@ -21,7 +21,7 @@ use super::side;
 use crate::error::{Error, Result};
 use crate::flush::{DirtyLog, Next};
 use crate::format::{Redo, RedoFile, Stretch};
-use crate::partition::Cursor;
+use crate::partition::{Cursor, Lent};
 
 /// What is claimed in the flusher while it is done: no log has this id.
 const ID: u64 = u64::MAX;
@@ -113,7 +113,7 @@ impl Rescue {
         let end = self.0.log.durable();
         let mut cursor = Cursor::new(Arc::clone(&self.0.log), from);
         let site = self.0.log.site();
-        while let Some((offset, frame)) = cursor.next(end)? {
+        while let Some(Lent { offset, frame, .. }) = cursor.next(end)? {
             match Record::decode(frame.payload()) {
                 Ok(Record::Redo(page) | Record::Transaction(_, page)) => {
                     let fresh = |redo: &Redo| redo.of.log == log && seen.insert(place_of(redo));

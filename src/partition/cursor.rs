@@ -30,6 +30,15 @@ struct Rest {
     place: u64,
 }
 
+/// A record as a cursor lends it.
+#[derive(Debug)]
+pub(crate) struct Lent<'a> {
+    pub(crate) offset: u64,
+    pub(crate) frame: Frame<'a>,
+    /// Where it lies.
+    pub(crate) segment: &'a Segment,
+}
+
 impl Cursor {
     /// Stands before `offset`, which need not exist yet.
     pub(crate) fn new(log: Arc<Log>, offset: u64) -> Cursor {
@@ -109,7 +118,7 @@ impl Cursor {
     /// The next durable record below `limit`, with its offset; `None` if there is none yet. A
     /// damaged stretch is an error once; the call after that goes on behind it. A record of a later
     /// version is not gone past but by seeking.
-    pub(crate) fn next(&mut self, limit: u64) -> Result<Option<(u64, Frame<'_>)>> {
+    pub(crate) fn next(&mut self, limit: u64) -> Result<Option<Lent<'_>>> {
         self.log.gate().reads(self.log.site())?;
         if self.is_beyond() {
             let beyond = std::mem::replace(&mut self.next, self.log.written());
@@ -138,7 +147,11 @@ impl Cursor {
                 offset if offset == self.next => {
                     spot.place += frame.padded_len() as u64;
                     self.next += 1;
-                    return Ok(Some((offset, frame)));
+                    return Ok(Some(Lent {
+                        offset,
+                        frame,
+                        segment,
+                    }));
                 }
                 _ => Trouble::Flaw(Flaw::Stale),
             },

@@ -27,7 +27,7 @@ mod spare;
 mod walked;
 
 pub(crate) use bells::Bells;
-pub(crate) use cursor::Cursor;
+pub(crate) use cursor::{Cursor, Lent};
 pub(crate) use held::{Held, Lacks};
 pub(crate) use inspect::{Inspected, Visitor, inspect, visit};
 pub(crate) use log::{Limits, Log, Setting};

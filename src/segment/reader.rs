@@ -8,7 +8,7 @@ use crate::format::{
     ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, most_frames, padded,
 };
 use crate::sync::{AtomicBool, Ordering};
-use crate::sys::{File, View};
+use crate::sys::{File, Kept, View};
 
 /// Where a segment ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,6 +153,13 @@ impl Segment {
         let published = self.records.published();
         let at = from.saturating_sub(self.start());
         self.guarded(at, published, to.saturating_sub(from))
+    }
+
+    /// Keeps bytes of one of its frames beyond its own life.
+    pub(crate) fn keep(&self, bytes: &[u8]) -> io::Result<Kept> {
+        let start = self.records.bytes().as_ptr().addr() as u64;
+        let at = (bytes.as_ptr().addr() as u64).wrapping_sub(start);
+        self.records.keep(at..at.saturating_add(bytes.len() as u64))
     }
 
     /// Up to `length` bytes of the records region from `at`, once they can be touched.

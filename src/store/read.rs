@@ -102,12 +102,13 @@ impl Cursor {
     pub(super) fn next_below(&mut self, limit: u64) -> Result<Option<StoredRecord<'_>>> {
         let origin = (self.topic.store.shared().id, self.cursor.log().site().log);
         let found = self.cursor.next(limit)?;
-        Ok(found.map(|(offset, frame)| StoredRecord {
+        Ok(found.map(|lent| StoredRecord {
             topic: &self.topic.inner.name,
             partition: self.partition,
-            offset,
             origin,
-            frame,
+            offset: lent.offset,
+            frame: lent.frame,
+            segment: lent.segment,
         }))
     }
 

@@ -3,10 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::position::Position;
 use super::record::{Record, Timestamp};
 use crate::error::{Error, Result};
 use crate::format::{Frame, Header};
+use crate::segment::Segment;
+
+/// From this length on an owned record's payload is not copied, but stays in its mapping.
+const KEPT: usize = 64 << 10;
 
 /// A record as a cursor lends it: borrowed from the mapped file, not copied.
 ///
@@ -35,6 +41,7 @@ pub struct StoredRecord<'a> {
     /// The store and the log, for the derived event id.
     pub(crate) origin: ([u8; 16], u64),
     pub(crate) frame: Frame<'a>,
+    pub(crate) segment: &'a Segment,
 }
 
 impl<'a> StoredRecord<'a> {
@@ -115,7 +122,9 @@ impl<'a> StoredRecord<'a> {
         }
     }
 
-    /// A copy that outlives the cursor.
+    /// A record that outlives the cursor. A payload of 64 KiB or more is not copied: it stays in its
+    /// file's mapping, which it keeps alive, also when retention removes the file or the store is
+    /// closed.
     pub fn to_owned(&self) -> OwnedRecord {
         OwnedRecord {
             position: self.position(),
@@ -125,9 +134,19 @@ impl<'a> StoredRecord<'a> {
                 .headers()
                 .map(|(name, value)| (name.to_owned(), value.to_vec()))
                 .collect(),
-            payload: self.payload().to_vec(),
+            payload: self.kept_payload(),
             event_id: self.event_id().into_owned(),
             tombstone: self.is_tombstone(),
+        }
+    }
+
+    fn kept_payload(&self) -> Bytes {
+        let payload = self.payload();
+        let kept = (payload.len() >= KEPT).then(|| self.segment.keep(payload));
+        match kept {
+            Some(Ok(kept)) => Bytes::from_owner(kept),
+            // What has been lent can be copied, whatever says no now.
+            Some(Err(_)) | None => Bytes::copy_from_slice(payload),
         }
     }
 
@@ -169,7 +188,7 @@ pub struct OwnedRecord {
     timestamp: Timestamp,
     key: Option<Vec<u8>>,
     headers: Vec<(String, Vec<u8>)>,
-    payload: Vec<u8>,
+    payload: Bytes,
     event_id: Vec<u8>,
     tombstone: bool,
 }
@@ -205,6 +224,18 @@ impl OwnedRecord {
     /// Its payload.
     pub fn payload(&self) -> &[u8] {
         &self.payload
+    }
+
+    /// Its payload, to be kept or sent: nothing is copied.
+    pub fn payload_bytes(&self) -> Bytes {
+        self.payload.clone()
+    }
+
+    /// The value of the first header of that name.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers()
+            .find(|(found, _)| *found == name)
+            .map(|(_, value)| value)
     }
 
     /// Its payload as text, or [`Error::NotText`].

@@ -261,6 +261,35 @@ impl View {
     }
 }
 
+/// Published bytes that outlive their view: they keep the mapping alive, and no descriptor.
+pub struct Kept {
+    map: Arc<Map>,
+    /// Where in the map they are.
+    range: Range<usize>,
+}
+
+impl View {
+    /// Keeps `range` of the published bytes.
+    pub fn keep(&self, range: Range<u64>) -> io::Result<Kept> {
+        self.guard(range.clone())?;
+        let range = within(&range, self.region.published())?;
+        let start = self.region.start;
+        Ok(Kept {
+            map: Arc::clone(&self.region.map),
+            range: start + range.start..start + range.end,
+        })
+    }
+}
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        let start = self.map.start().wrapping_add(self.range.start);
+        // SAFETY: these bytes lie in the map, which lives as long as `self`, and were published when
+        // they were kept, so nothing changes them any more (point 1).
+        unsafe { slice::from_raw_parts(start, self.range.len()) }
+    }
+}
+
 impl fmt::Debug for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("View")

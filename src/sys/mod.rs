@@ -34,7 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub use append_map::{AppendError, Map, Pattern, Tail, View, region};
+pub use append_map::{AppendError, Kept, Map, Pattern, Tail, View, region};
 pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, Mode};
 pub use lock::{Holder, LockError};

@@ -311,3 +311,26 @@ fn a_follower_sees_what_it_adopts() {
     follower.adopt(5000).unwrap_err();
     assert_eq!(&view.bytes()[4..], [5; 12]);
 }
+
+/// Bytes that are kept outlive tail and view, while the tail goes on writing behind them.
+#[test]
+fn kept_bytes_outlive_their_view() {
+    for (backend, access) in [
+        (Backend::Mapped, Access::Write),
+        (Backend::Pwrite, Access::Read),
+    ] {
+        let file = Memory::new(4096);
+        let map = Arc::new(file.map(access, 4096).unwrap());
+        let (mut tail, view) = region(map, file, backend, 0..4096, 0).unwrap();
+        frame(&mut tail, 7, 64).unwrap();
+        assert!(view.keep(0..64).is_err(), "not published yet");
+        tail.publish();
+        let kept = view.keep(8..64).unwrap();
+        drop(view);
+        let reader = thread::spawn(move || kept.as_ref().iter().all(|byte| *byte == 7));
+        frame(&mut tail, 9, 64).unwrap();
+        tail.publish();
+        drop(tail);
+        assert!(reader.join().unwrap());
+    }
+}
