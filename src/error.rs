@@ -356,6 +356,11 @@ pub enum Error {
         valid_up_to: usize,
     },
 
+    /// The handle is from before a fork, and this is the child: the store is the parent's. Only a
+    /// store that the child opens itself can be used here.
+    #[error("the store was opened before this process was forked, and belongs to its parent")]
+    Forked,
+
     /// A background thread ended without doing what was asked of it.
     #[error("the {thread} thread has ended: {reason}")]
     ThreadEnded {

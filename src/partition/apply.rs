@@ -64,7 +64,7 @@ impl Log {
         let last = appender.last.map(|last| (last.number, appender.mark.place));
         Ok(Arc::new(Log {
             limits: ArcSwap::from_pointee(setting.limits),
-            gate: Gate::new(setting.finished),
+            gate: Gate::new(setting.finished, Arc::clone(&setting.parentage)),
             demand: Demand::new(setting.clock.monotonic()),
             epoch,
             segments,

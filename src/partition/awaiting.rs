@@ -65,6 +65,7 @@ impl Log {
         if self.setting.flusher.is_inline() {
             return self.wait_durable(offsets);
         }
+        self.gate.check_owner()?;
         if !self.is_durable(offsets.end) {
             self.setting.flusher.request(self.as_dirty());
             self.durable.past(last, || self.gate.is_lost()).await;

@@ -185,6 +185,7 @@ impl Log {
     /// Where nothing would be synced without being asked for, and nobody has asked, waiting would
     /// never end.
     pub(super) fn check_covered(&self, offsets: &Range<u64>) -> Result<()> {
+        self.gate.check_owner()?;
         let covered = self.is_durable(offsets.end)
             || self.demand.asked.load(Ordering::Acquire) >= offsets.end
             || self.gate.is_over();
@@ -212,6 +213,7 @@ impl Log {
         let Some(last) = offsets.end.checked_sub(1) else {
             return Ok(true);
         };
+        self.gate.check_owner()?;
         if !self.is_durable(offsets.end) {
             self.drive(offsets.end, timeout);
         }

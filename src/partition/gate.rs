@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use super::site::Site;
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::Parentage;
 
 const FINISHED: u32 = 1;
 const FAILED: u32 = 2;
@@ -16,11 +17,13 @@ const DELETED: u32 = 8;
 pub(crate) struct Gate {
     bits: AtomicU32,
     cause: OnceLock<Arc<Error>>,
+    parentage: Arc<Parentage>,
 }
 
 impl Gate {
-    pub(crate) fn new(finished: bool) -> Gate {
+    pub(crate) fn new(finished: bool, parentage: Arc<Parentage>) -> Gate {
         Gate {
+            parentage,
             bits: AtomicU32::new(if finished { FINISHED } else { 0 }),
             cause: OnceLock::new(),
         }
@@ -76,8 +79,17 @@ impl Gate {
         self.has(FAILED | DELETED)
     }
 
+    /// In a forked child nobody does what would be waited for, and the locks may be held for ever.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        match self.parentage.is_child() {
+            true => Err(Error::Forked),
+            false => Ok(()),
+        }
+    }
+
     /// Whether an append may begin.
     pub(crate) fn appends(&self, site: &Site) -> Result<()> {
+        self.check_owner()?;
         let bits = self.bits.load(Ordering::Acquire);
         match bits {
             0 => Ok(()),
@@ -94,6 +106,7 @@ impl Gate {
 
     /// Whether the topic is still there.
     pub(crate) fn is_there(&self, site: &Site) -> Result<()> {
+        self.check_owner()?;
         if self.has(DELETED) {
             return Err(Error::TopicDeleted {
                 topic: site.topic(),

@@ -25,7 +25,7 @@ use crate::index::INTERVAL;
 use crate::options::{Durability, MAX_RECORD_BYTES, Visibility};
 use crate::segment::{Room, Writable};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Watermark};
-use crate::sys::{Backend, Clock};
+use crate::sys::{Backend, Clock, Parentage};
 
 /// What a log is opened with, beside its coordinates.
 #[derive(Debug, Clone)]
@@ -43,6 +43,8 @@ pub(crate) struct Setting {
     pub(crate) same_boot: bool,
     pub(crate) limits: Limits,
     pub(crate) finished: bool,
+    /// Whether this process still is the one that opened the store.
+    pub(crate) parentage: Arc<Parentage>,
     /// Woken whenever something becomes durable, or will not: by all partitions of a topic.
     pub(crate) bells: Arc<Bells>,
 }

@@ -20,7 +20,7 @@ use crate::sys::Storage;
 pub(super) fn create(store: &Inner, name: &str, options: &TopicOptions) -> Result<Arc<TopicInner>> {
     super::name::check(name)?;
     options.check()?;
-    let mut ids = store.catalog();
+    let mut ids = store.catalog()?;
     store.check_open()?;
     let found = store.topics().get(name).cloned();
     if let Some(topic) = found {
@@ -118,7 +118,7 @@ pub(super) fn finish(
     records: BTreeMap<u32, Vec<Writable<'_>>>,
     now: i64,
 ) -> Result<Vec<Range<u64>>> {
-    let _one = store.catalog();
+    let _one = store.catalog()?;
     store.check_open()?;
     topic.check_there()?;
     let part = |(partition, records)| {
@@ -146,7 +146,7 @@ pub(super) fn finish(
 /// space. Where it cannot be stated the topic goes on.
 pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     super::name::check(name)?;
-    let _one = store.catalog();
+    let _one = store.catalog()?;
     store.check_open()?;
     let topic = store.topics().get(name).cloned();
     let topic = topic.ok_or_else(|| Error::TopicUnknown {

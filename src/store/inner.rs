@@ -78,11 +78,23 @@ impl Inner {
     }
 
     /// One change of the catalog at a time.
-    pub(super) fn catalog(&self) -> MutexGuard<'_, Ids> {
-        self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
+    /// In a forked child everything is its parent's, and locks may be held for ever.
+    pub(super) fn check_owner(&self) -> Result<()> {
+        match self.setting.parentage.is_child() {
+            true => Err(Error::Forked),
+            false => Ok(()),
+        }
+    }
+
+    /// Whoever changes the catalog does it under this lock.
+    pub(super) fn catalog(&self) -> Result<MutexGuard<'_, Ids>> {
+        // Before the lock: in a forked child nobody lets go of it.
+        self.check_not_closed()?;
+        Ok(self.catalog.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn check_not_closed(&self) -> Result<()> {
+        self.check_owner()?;
         match self.closed.load(Ordering::Acquire) {
             true => Err(Error::Closed),
             false => Ok(()),

@@ -16,7 +16,7 @@ use crate::options::StoreOptions;
 use crate::partition::Bells;
 use crate::partition::{Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
-use crate::sys::{Access, Kind, Lock, LockError, Storage, Volume};
+use crate::sys::{Access, Kind, Lock, LockError, Parentage, Storage, Volume};
 
 /// The folders of a store below its root.
 const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
@@ -57,6 +57,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         same_boot: true,
         limits: Limits::default(),
         finished: false,
+        parentage: Arc::new(Parentage::new()),
         bells: Arc::new(Bells::new()),
     };
     let owner = Owner {

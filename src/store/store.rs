@@ -45,6 +45,12 @@ pub(super) struct Owned(pub(super) Arc<Inner>);
 
 impl Drop for Owned {
     fn drop(&mut self) {
+        if self.0.setting.parentage.is_child() {
+            // Nothing of it may be let go of here: not the lock, nor the threads, which are not
+            // there. So it is forgotten.
+            std::mem::forget(Arc::clone(&self.0));
+            return;
+        }
         if let Err(error) = close(&self.0) {
             tracing::error!(%error, "closing a store that was dropped");
         }
@@ -158,9 +164,7 @@ impl Store {
     /// The topic of that name, or [`Error::TopicUnknown`].
     pub fn existing_topic(&self, name: &str) -> Result<Topic> {
         super::name::check(name)?;
-        if self.shared().closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
-        }
+        self.shared().check_not_closed()?;
         let topic = self.shared().topics().get(name).cloned();
         let topic = topic.ok_or_else(|| Error::TopicUnknown {
             topic: name.to_owned(),
@@ -187,6 +191,9 @@ impl Store {
 
     /// All topics, sorted by name.
     pub fn topics(&self) -> Vec<TopicInfo> {
+        if self.shared().check_owner().is_err() {
+            return Vec::new();
+        }
         let topics = self.shared().topics();
         let info = |topic: &Arc<TopicInner>| TopicInfo {
             name: topic.name.to_string(),
@@ -202,6 +209,9 @@ impl Store {
         let inner = self.shared();
         let mut failed = Vec::new();
         let mut damage = Vec::new();
+        if let Err(forked) = inner.check_owner() {
+            return inner.health(vec![forked], damage);
+        }
         for log in inner.topics().values().flat_map(|topic| topic.open_logs()) {
             if log.gate().failure().is_some() {
                 failed.push(log.gate().failed(log.site()));
@@ -213,19 +223,7 @@ impl Store {
                     .map(|(at, flaw)| site.corrupt(*at, *flaw)),
             );
         }
-        Health {
-            failed,
-            journal: inner
-                .journal
-                .failure()
-                .map(|cause| Error::StoreFailed { cause }),
-            damage,
-            journal_damaged: inner.journal_damaged,
-            unopened_redo: inner.pending().len(),
-            backend: inner.setting.backend,
-            epoch: inner.setting.epoch,
-            was_closed: inner.clean,
-        }
+        inner.health(failed, damage)
     }
 
     /// The store's folder.
@@ -266,9 +264,29 @@ impl Store {
     }
 }
 
+impl Inner {
+    fn health(&self, failed: Vec<Error>, damage: Vec<Error>) -> Health {
+        let journal = self.journal.failure();
+        let owned = self.check_owner().is_ok();
+        Health {
+            failed,
+            journal: journal.map(|cause| Error::StoreFailed { cause }),
+            damage,
+            journal_damaged: self.journal_damaged,
+            unopened_redo: if owned { self.pending().len() } else { 0 },
+            backend: self.setting.backend,
+            epoch: self.setting.epoch,
+            was_closed: self.clean,
+        }
+    }
+}
+
 fn close(inner: &Arc<Inner>) -> Result<()> {
     // Whoever changes the catalog now is done when it can be had.
-    let catalog = inner.catalog();
+    let catalog = match inner.catalog() {
+        Err(Error::Closed) => return Ok(()),
+        catalog => catalog?,
+    };
     if inner.closed.swap(true, Ordering::AcqRel) {
         return Ok(());
     }

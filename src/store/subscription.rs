@@ -52,7 +52,7 @@ impl SubscriptionBuilder {
     pub fn open(self) -> Result<Subscription> {
         super::name::check(&self.name)?;
         let store = self.topic.store.shared();
-        let mut ids = store.catalog();
+        let mut ids = store.catalog()?;
         store.check_open()?;
         self.topic.inner.check_there()?;
         let topic = self.topic.inner.id;
@@ -107,7 +107,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.topic.inner.held().remove(&self.id);
+        if self.topic.store.shared().check_owner().is_ok() {
+            self.topic.inner.held().remove(&self.id);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! The lock goes with the last descriptor of its open file: with the process when it dies, unless
 //! it has forked and the child has neither run another program (the descriptor is close-on-exec)
 //! nor ended. So releasing unlocks explicitly; and since that would unlock for parent and child
-//! alike, a forked child never does it.
+//! alike, a forked child never does it: see [`Parentage`].
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -15,6 +15,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use memmap2::MmapMut;
+use rustix::mm::{Advice, madvise};
 
 use super::Lock;
 use super::disk::{retry, write_all};
@@ -143,6 +146,56 @@ impl Drop for Owned {
             tracing::warn!(%error, "the owner's lock could not be released");
         }
     }
+}
+
+/// Tells a forked child, whose handles are copies of its parent's, that it owns nothing.
+///
+/// It is a page that the kernel hands a child empty, so that asking costs a load and no call; where
+/// the kernel cannot do that (before Linux 4.14), it is the process id.
+#[derive(Debug)]
+pub(crate) struct Parentage {
+    page: Option<MmapMut>,
+    process: u32,
+}
+
+impl Parentage {
+    /// The mark of this process.
+    pub(crate) fn new() -> Parentage {
+        let page = marked_page();
+        Parentage {
+            page: page
+                .inspect_err(|error| tracing::debug!(%error, "forks are told by process ids"))
+                .ok(),
+            process: process::id(),
+        }
+    }
+
+    /// Whether this process is a child of the one that made the mark.
+    pub(crate) fn is_child(&self) -> bool {
+        match &self.page {
+            // Looked at anew each time: a fork changes it behind the compiler's back.
+            Some(page) => std::hint::black_box(page)[0] == 0,
+            None => process::id() != self.process,
+        }
+    }
+}
+
+fn marked_page() -> io::Result<MmapMut> {
+    let mut page = MmapMut::map_anon(1)?;
+    wipe_on_fork(&mut page)?;
+    page[0] = 1;
+    Ok(page)
+}
+
+#[expect(
+    unsafe_code,
+    reason = "nothing safe asks for a page that a fork empties"
+)]
+fn wipe_on_fork(page: &mut MmapMut) -> io::Result<()> {
+    let (start, len) = (page.as_mut_ptr(), page.len());
+    // SAFETY: the range is a private mapping of its own, borrowed exclusively; what the advice
+    // changes is what a forked child finds there.
+    Ok(unsafe { madvise(start.cast(), len, Advice::LinuxWipeOnFork) }?)
 }
 
 fn is_full(error: &io::Error) -> bool {

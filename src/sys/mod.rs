@@ -37,6 +37,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use append_map::{AppendError, Kept, Map, Pattern, Tail, View, region};
 pub use clock::{Clock, SystemClock};
 pub use disk::{Disk, Mode};
+pub(crate) use lock::Parentage;
 pub use lock::{Holder, LockError};
 
 /// How a [`Tail`] brings bytes into a file.

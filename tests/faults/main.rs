@@ -16,6 +16,7 @@ mod cutting;
 mod damage;
 mod ends;
 mod foreign;
+mod forked;
 mod futures;
 mod groups;
 mod limits;
