@@ -365,3 +365,7 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(all(test, not(loom)))]
 #[path = "crew_tests.rs"]
 mod tests;
+
+#[cfg(all(test, loom))]
+#[path = "crew_loom.rs"]
+mod loom_tests;

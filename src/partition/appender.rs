@@ -14,6 +14,8 @@ use crate::sys::{Access, Backend, File, Pattern, region};
 /// The active segment's two tails and the sums so far.
 #[derive(Debug)]
 pub(crate) struct Appender {
+    /// Bytes of frames appended by this owner.
+    pub(crate) bytes: u64,
     pub(crate) active: Option<Active>,
     /// Where the last segment ends, and the sums there.
     pub(crate) mark: Mark,

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use arc_swap::ArcSwap;
-
 use super::appender::{Active, Appender, Last};
 use super::due::Demand;
 use super::gate::Gate;
 use super::ledger::Ledger;
+use super::limits::Live;
 use super::list::{Link, Segments};
 use super::log::{Log, Setting};
 use super::mark::Mark;
@@ -18,6 +17,7 @@ use super::rounds::Slots;
 use super::site::Site;
 use super::spare::{Shelf, ensure_dir};
 use super::walked::Walked;
+use super::window::Window;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Sector, Slot};
 use crate::segment::{Header, file_name};
@@ -63,8 +63,9 @@ impl Log {
         let ledger = Ledger::new(appender.mark, active.cloned());
         let last = appender.last.map(|last| (last.number, appender.mark.place));
         Ok(Arc::new(Log {
-            limits: ArcSwap::from_pointee(setting.limits),
+            limits: Live::new(setting.limits),
             gate: Gate::new(setting.finished, Arc::clone(&setting.parentage)),
+            window: Window::default(),
             demand: Demand::new(setting.clock.monotonic()),
             epoch,
             segments,
@@ -334,6 +335,7 @@ impl Recovery<'_> {
         let Some(last) = plan.walked.pop() else {
             let nothing = Appender {
                 active: None,
+                bytes: 0,
                 mark: Mark::empty(0, plan.next),
                 last: None,
                 parked: None,
@@ -343,6 +345,7 @@ impl Recovery<'_> {
         let identity = last.header.identity;
         let mut appender = Appender {
             active: None,
+            bytes: 0,
             mark: last.mark(),
             last: Some(Last {
                 number: identity.number,

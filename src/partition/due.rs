@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::log::{Limits, Log};
+use super::limits::Limits;
+use super::log::Log;
 use crate::error::{Error, Result};
 use crate::flush::{Crew, DirtyLog};
 use crate::options::Durability;
@@ -90,7 +91,8 @@ impl Log {
     /// The limits from now on. Another durability makes what was written under the last one
     /// durable, since somebody may be waiting for it.
     pub(crate) fn set_limits(self: &Arc<Self>, limits: Limits) {
-        let before = self.limits.swap(Arc::new(limits));
+        let before = self.limits.load();
+        self.limits.store(limits);
         if before.durability != limits.durability {
             self.start_flush();
         }

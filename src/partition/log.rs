@@ -3,14 +3,13 @@
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arc_swap::ArcSwap;
-
 use super::appender::{Appender, Signature};
 use super::bells::Bells;
 use super::due::Demand;
 use super::gate::Gate;
 use super::held::Lacks;
 use super::ledger::Ledger;
+use super::limits::{Limits, Live};
 use super::list::{Link, Segments};
 use super::mark::RecordedEnd;
 use super::park::Wanted;
@@ -18,11 +17,12 @@ use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
+use super::window::Window;
 use crate::error::{Error, Flaw, Part, Result};
 use crate::flush::{Crew, DirtyLog, Pins};
 use crate::format::Layout;
 use crate::index::INTERVAL;
-use crate::options::{Durability, MAX_RECORD_BYTES, Visibility};
+use crate::options::{MAX_RECORD_BYTES, Visibility};
 use crate::segment::{Room, Writable};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock, Parentage};
@@ -49,23 +49,11 @@ pub(crate) struct Setting {
     pub(crate) bells: Arc<Bells>,
 }
 
-/// The limits of a log; they may change while it is open.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
-    pub(crate) first_segment: u64,
-    pub(crate) max_segment: u64,
-    pub(crate) unsettled: u64,
-    /// Bytes that the partition may hold.
-    pub(crate) total: Option<u64>,
-    /// When what is written is synced.
-    pub(crate) durability: Durability,
-}
-
 /// One partition's records: one writer at a time, any number of readers.
 pub(crate) struct Log {
     pub(super) site: Site,
     pub(super) setting: Setting,
-    pub(super) limits: ArcSwap<Limits>,
+    pub(super) limits: Live,
     /// The epoch of what this owner writes.
     pub(super) epoch: u32,
     pub(super) segments: Segments,
@@ -87,6 +75,7 @@ pub(crate) struct Log {
     /// The next round shall settle the log.
     pub(super) hurry: AtomicBool,
     pub(super) gate: Gate,
+    pub(super) window: Window,
     pub(super) demand: Demand,
     pub(super) damage: Vec<(Damage, Flaw)>,
     /// Bytes of the segments before those that this owner writes.
@@ -204,7 +193,7 @@ impl Log {
         self.mark_used();
         let appender = self.lock();
         self.gate.appends(&self.site)?;
-        if !self.has_room(room) {
+        if !self.has_room_behind(appender.bytes, room) {
             return Ok(Err(Lacks::Settling));
         }
         let written = self.write_here(appender, records, room, now)?;
@@ -244,6 +233,7 @@ impl Log {
         // A write that fails leaves something behind the recorded end, too.
         self.changed.store(true, Ordering::Release);
         appender.write(&self.site, records, stamp)?;
+        appender.bytes += room.bytes;
         self.ledger.appended(appender.mark, room.bytes);
         Ok(())
     }
@@ -252,11 +242,14 @@ impl Log {
     pub(super) fn show(self: &Arc<Self>, appender: MutexGuard<'_, Appender>) -> u64 {
         let next = appender.mark.next;
         let half_full = self.is_half_full(&appender);
+        let window = self.wants_window(&appender);
         drop(appender);
-        self.written.advance(next);
-        self.setting.bells.written.wake();
+        self.written
+            .advance_and_ring(next, &self.setting.bells.written);
         if half_full && !self.shelf.has_spare() {
             self.ask_preparer();
+        } else if window {
+            self.setting.preparer.request(self.as_dirty());
         }
         next
     }
@@ -275,6 +268,7 @@ impl Log {
     }
 
     pub(super) fn ask_preparer(self: &Arc<Self>) {
+        self.shelf.ask();
         self.setting.preparer.request(self.as_dirty());
         if self.setting.preparer.is_inline() {
             self.setting.preparer.turn();
@@ -283,7 +277,11 @@ impl Log {
 
     /// Whether a batch may be written before more is settled.
     pub(super) fn has_room(&self, room: Room) -> bool {
-        let unsettled = self.ledger.bytes().saturating_sub(self.settled_bytes.get());
+        self.has_room_behind(self.ledger.bytes(), room)
+    }
+
+    fn has_room_behind(&self, appended: u64, room: Room) -> bool {
+        let unsettled = appended.saturating_sub(self.settled_bytes.get());
         unsettled == 0 || unsettled + room.bytes <= self.limits.load().unsettled
     }
 

@@ -147,7 +147,9 @@ impl Log {
         }
         if behind {
             self.demand.begin(self.setting.clock.monotonic());
+            let bytes = entry.bytes - self.durable_bytes.load(Ordering::Acquire);
             self.sync(&entry, progress.settled)?;
+            self.renew_window(&entry, bytes);
             progress.settle(&entry);
             self.became_durable(&entry);
             self.settled_bytes.advance(entry.bytes);
@@ -271,7 +273,10 @@ impl DirtyLog for Log {
     }
 
     fn prepare(&self) -> Next {
-        self.prepare_spare();
+        self.prepare_window();
+        if self.shelf.is_asked() {
+            self.prepare_spare();
+        }
         Next::Rest
     }
 

@@ -50,6 +50,8 @@ struct State {
     placed: bool,
     /// Counts attempts that began.
     begun: u64,
+    /// Somebody has asked for a spare since the last attempt began.
+    asked: bool,
 }
 
 impl State {
@@ -79,6 +81,7 @@ impl Shelf {
                 failed: None,
                 placed: false,
                 begun: 0,
+                asked: false,
             }),
             attempts: Watermark::new(0),
         }
@@ -159,6 +162,7 @@ impl Shelf {
     pub(crate) fn want(&self, capacity: u64) -> u64 {
         let mut state = self.state();
         state.wanted = state.wanted.max(capacity);
+        state.asked = true;
         state.begun
     }
 
@@ -185,6 +189,16 @@ impl Shelf {
     /// Wakes who waits, so that they look whether to stop.
     pub(crate) fn wake(&self) {
         self.attempts.wake();
+    }
+
+    /// The next time the preparer comes it shall see to the spare.
+    pub(crate) fn ask(&self) {
+        self.state().asked = true;
+    }
+
+    /// Whether somebody has asked for a spare since this was last asked.
+    pub(crate) fn is_asked(&self) -> bool {
+        std::mem::take(&mut self.state().asked)
     }
 
     /// Makes the spare, or makes the one there longer: the preparer's duty. `capacity` is what

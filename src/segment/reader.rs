@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use crate::format::{
     ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, most_frames, padded,
 };
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{File, Kept, View};
 
 /// Where a segment ends.
@@ -44,6 +45,8 @@ pub(crate) struct Segment {
     records: View,
     index: View,
     end: OnceLock<End>,
+    /// The place up to which its pages can be stored to without a fault, as far as is known.
+    ready: AtomicU64,
     /// Another view of the same file has taken its place.
     retired: AtomicBool,
 }
@@ -64,8 +67,24 @@ impl Segment {
             records,
             index,
             end: end.map_or_else(OnceLock::new, OnceLock::from),
+            ready: AtomicU64::new(0),
             retired: AtomicBool::new(false),
         }
+    }
+
+    /// The place up to which its pages were made ready.
+    pub(crate) fn ready(&self) -> u64 {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Notes how far its pages are ready.
+    pub(crate) fn set_ready(&self, place: u64) {
+        self.ready.store(place, Ordering::Release);
+    }
+
+    /// Makes the pages of a range of the file ready to be stored to: dirty, and unchanged.
+    pub(crate) fn populate(&self, range: Range<u64>) -> io::Result<()> {
+        self.records.populate(range)
     }
 
     /// The segment's number in its log.

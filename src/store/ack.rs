@@ -43,33 +43,40 @@ use crate::partition::Log;
 #[derive(Debug, Clone)]
 pub struct Ack {
     topic: Topic,
-    positions: Positions,
-    /// What is waited for; nothing if all of it was durable from the start.
-    pending: Option<(Arc<Log>, Range<u64>)>,
+    written: Written,
 }
 
 impl Ack {
     pub(super) fn new(topic: Topic, written: Written) -> Ack {
-        Ack {
-            topic,
-            positions: written.positions,
-            pending: written.pending,
-        }
+        Ack { topic, written }
     }
 
     /// The position of the record; of a batch, that of its first one.
     pub fn position(&self) -> Position {
-        self.positions.first()
+        match &self.written {
+            Written::To(partition, offsets) => {
+                Position::new(&self.topic.inner.name, *partition, offsets.start)
+            }
+            Written::Durable(positions) => positions.first(),
+        }
     }
 
     /// The positions of all records.
     pub fn positions(&self) -> Positions {
-        self.positions.clone()
+        self.topic.positions_of(&self.written)
+    }
+
+    /// The log, and the offsets in it, that have to become durable.
+    fn pending(&self) -> Option<(&Arc<Log>, &Range<u64>)> {
+        match &self.written {
+            Written::To(_, offsets) => Some((self.topic.log_of(&self.written)?, offsets)),
+            Written::Durable(_) => None,
+        }
     }
 
     /// Whether the records are durable by now.
     pub fn is_durable(&self) -> bool {
-        let pending = self.pending.as_ref();
+        let pending = self.pending();
         let durable = pending.is_none_or(|(log, offsets)| log.is_durable(offsets.end));
         if durable {
             self.note_settled();
@@ -100,7 +107,7 @@ impl Ack {
     }
 
     fn wait_for(&self, timeout: Option<Duration>) -> Result<Position> {
-        if let Some((log, offsets)) = &self.pending {
+        if let Some((log, offsets)) = self.pending() {
             log.wait_acknowledged(offsets.clone(), timeout)?;
         }
         self.note_settled();
@@ -109,7 +116,7 @@ impl Ack {
 
     /// [`Ack::wait`] as a future.
     pub(super) async fn resolved(&self) -> Result<Position> {
-        if let Some((log, offsets)) = &self.pending {
+        if let Some((log, offsets)) = self.pending() {
             log.acknowledged(offsets.clone()).await?;
         }
         self.note_settled();
@@ -117,10 +124,8 @@ impl Ack {
     }
 
     fn note_settled(&self) {
-        for (partition, offsets) in self.positions.parts() {
-            if offsets.end > 0 {
-                self.topic.note_settled(*partition);
-            }
+        if let (Written::To(partition, _), Some(_)) = (&self.written, self.pending()) {
+            self.topic.note_settled(*partition);
         }
     }
 }

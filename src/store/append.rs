@@ -1,12 +1,14 @@
 //! Appending, waiting for durability or not, and flushing.
 
+use std::sync::Arc;
+
 use super::ack::Ack;
 use super::batch::Written;
+use super::inner::Caps;
 use super::position::{Position, Positions};
 use super::record::Record;
 use super::topic::{Partition, Topic};
 use crate::error::{Error, Result};
-use crate::journal::TopicSettings;
 use crate::options::Durability;
 use crate::partition::Log;
 
@@ -182,8 +184,8 @@ impl Topic {
     }
 
     /// In a topic that is synced by hand only, waiting for durability would never end.
-    fn check_waits(&self, settings: &TopicSettings) -> Result<()> {
-        if Durability::from_nanos(settings.sync_after_nanos) != Durability::Manual {
+    fn check_waits(&self, caps: Caps) -> Result<()> {
+        if caps.durability != Durability::Manual {
             return Ok(());
         }
         self.store.shared().check_open()?;
@@ -195,46 +197,65 @@ impl Topic {
 
     /// As `append_durably`, without blocking.
     pub(super) async fn append_durably_async(&self, records: &[Record<'_>]) -> Result<Positions> {
-        let settings = self.inner.settings();
-        self.check_waits(&settings)?;
-        let written = self.write_async(records, &settings).await?;
-        if let Some((log, offsets)) = written.pending.filter(|_| !records.is_empty()) {
-            log.until_durable(offsets).await?;
-            self.note_settled(log.site().partition);
+        let caps = self.inner.caps();
+        self.check_waits(caps)?;
+        let written = self.write_async(records, caps).await?;
+        if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
+            log.until_durable(offsets.clone()).await?;
+            self.note_settled(*partition);
         }
-        Ok(written.positions)
+        Ok(self.positions_of(&written))
     }
 
     /// As `append_written`, without blocking.
     pub(super) async fn append_written_async(&self, records: &[Record<'_>]) -> Result<Ack> {
-        let written = self.write_async(records, &self.inner.settings()).await?;
+        let written = self.write_async(records, self.inner.caps()).await?;
         Ok(self.acked(written))
     }
 
     fn append_durably(&self, records: &[Record<'_>]) -> Result<Positions> {
-        let settings = self.inner.settings();
-        self.check_waits(&settings)?;
-        let written = self.write(records, &settings)?;
-        if let Some((log, offsets)) = written.pending.filter(|_| !records.is_empty()) {
-            log.wait_durable(offsets)?;
-            self.note_settled(log.site().partition);
+        let caps = self.inner.caps();
+        self.check_waits(caps)?;
+        let written = self.write(records, caps)?;
+        if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
+            log.wait_durable(offsets.clone())?;
+            self.note_settled(*partition);
         }
-        Ok(written.positions)
+        Ok(self.positions_of(&written))
     }
 
     fn append_written(&self, records: &[Record<'_>]) -> Result<Ack> {
-        let written = self.write(records, &self.inner.settings())?;
+        let written = self.write(records, self.inner.caps())?;
         Ok(self.acked(written))
     }
 
     fn acked(&self, written: Written) -> Ack {
-        if let Some((log, _)) = &written.pending {
+        if let (Written::To(partition, _), Some(log)) = (&written, self.log_of(&written)) {
             log.notice();
             if log.durable() > 0 {
-                self.note_settled(log.site().partition);
+                self.note_settled(*partition);
             }
         }
         Ack::new(self.clone(), written)
+    }
+
+    /// The log in which something written has to become durable.
+    pub(super) fn log_of(&self, written: &Written) -> Option<&Arc<Log>> {
+        match written {
+            Written::To(partition, offsets) if offsets.end > 0 => {
+                self.inner.log_if_open(*partition)
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn positions_of(&self, written: &Written) -> Positions {
+        match written {
+            Written::To(partition, offsets) => {
+                Positions::new(&self.inner.name, *partition, offsets.clone())
+            }
+            Written::Durable(positions) => positions.clone(),
+        }
     }
 
     /// A partition has records that are durable.

@@ -5,7 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use smallvec::SmallVec;
+
 use super::catalog;
+use super::inner::Caps;
 use super::offload::offload;
 use super::position::Positions;
 use super::record::Record;
@@ -14,16 +17,20 @@ use super::topic::Topic;
 use super::transaction::{Part, commit};
 use crate::error::{Error, Part as Limited, Result};
 use crate::format::padded;
-use crate::journal::TopicSettings;
 use crate::partition::Log;
 use crate::segment::Writable;
 
 /// What was written, and to where.
-pub(super) struct Written {
-    pub(super) positions: Positions,
-    /// The log that it was written to, and the offsets there; `None` if it is durable already.
-    pub(super) pending: Option<(Arc<Log>, Range<u64>)>,
+#[derive(Debug, Clone)]
+pub(super) enum Written {
+    /// To one partition, and it is to become durable.
+    To(u32, Range<u64>),
+    /// To several, and it is durable.
+    Durable(Positions),
 }
+
+/// Records with their lengths, mostly one.
+type Batch<'r> = SmallVec<[Writable<'r>; 1]>;
 
 /// Where a batch goes.
 enum Route {
@@ -35,88 +42,72 @@ enum Route {
 
 impl Topic {
     /// Writes a batch: to one partition, or to several as a transaction.
-    pub(super) fn write(
-        &self,
-        records: &[Record<'_>],
-        settings: &TopicSettings,
-    ) -> Result<Written> {
-        let (mut writable, route) = self.prepare(records, settings)?;
+    pub(super) fn write(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
+        let (mut writable, route) = self.prepare(records, caps)?;
         let partition = match route {
             Route::Together(partition) => partition,
             Route::Spread(partitions) => {
                 let positions = self.write_spread(records, writable, &partitions)?;
-                let pending = None;
-                return Ok(Written { positions, pending });
+                return Ok(Written::Durable(positions));
             }
         };
-        let log = self.store.shared().log(&self.inner, partition)?;
+        let opened;
+        let log = match self.inner.log_if_open(partition) {
+            Some(log) => log,
+            None => {
+                opened = self.store.shared().log(&self.inner, partition)?;
+                &opened
+            }
+        };
         let offsets = match records.is_empty() {
-            true => nothing(&log),
+            true => nothing(log),
             false => log.write(&mut writable, |writable, now| stamp(writable, records, now))?,
         };
-        Ok(self.written(log, offsets))
+        Ok(Written::To(partition, offsets))
     }
 
     /// As [`Topic::write`], without blocking the thread.
-    pub(super) async fn write_async(
-        &self,
-        records: &[Record<'_>],
-        settings: &TopicSettings,
-    ) -> Result<Written> {
-        let (mut writable, route) = self.prepare(records, settings)?;
+    pub(super) async fn write_async(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
+        let (mut writable, route) = self.prepare(records, caps)?;
         let partition = match route {
             Route::Together(partition) => partition,
             Route::Spread(_) => {
                 let owned = records.iter().cloned().map(Record::into_owned);
                 let (topic, owned) = (self.clone(), owned.collect::<Vec<_>>());
-                let settings = settings.clone();
-                return offload(move || topic.write(&owned, &settings)).await;
+                return offload(move || topic.write(&owned, caps)).await;
             }
         };
         let log = self.log_async(partition).await?;
         if records.is_empty() {
-            let offsets = nothing(&log);
-            return Ok(self.written(log, offsets));
+            return Ok(Written::To(partition, nothing(&log)));
         }
         let now = self.store.shared().options.clock.now();
         stamp(&mut writable, records, now);
         let offsets = log.write_async(&writable, now).await?;
-        Ok(self.written(log, offsets))
+        Ok(Written::To(partition, offsets))
     }
 
     /// A partition's log, opened elsewhere if it is not open yet.
     async fn log_async(&self, partition: u32) -> Result<Arc<Log>> {
         if let Some(log) = self.inner.log_if_open(partition) {
-            return Ok(log);
+            return Ok(Arc::clone(log));
         }
         let topic = self.clone();
         offload(move || topic.store.shared().log(&topic.inner, partition)).await
     }
 
-    fn written(&self, log: Arc<Log>, offsets: Range<u64>) -> Written {
-        let partition = log.site().partition;
-        Written {
-            positions: Positions::new(&self.inner.name, partition, offsets.clone()),
-            pending: Some((log, offsets)),
-        }
-    }
-
     /// Refuses what cannot be appended, and says where the rest goes.
-    fn prepare<'r>(
-        &self,
-        records: &'r [Record<'_>],
-        settings: &TopicSettings,
-    ) -> Result<(Vec<Writable<'r>>, Route)> {
+    fn prepare<'r>(&self, records: &'r [Record<'_>], caps: Caps) -> Result<(Batch<'r>, Route)> {
         let route = self.route(records)?;
         self.store.shared().check_open()?;
         self.inner.check_there()?;
-        Ok((measure(records, settings)?, route))
+        Ok((measure(records, caps)?, route))
     }
 
     fn write_spread<'r>(
         &self,
         records: &'r [Record<'_>],
-        mut writable: Vec<Writable<'r>>,
+        mut writable: Batch<'r>,
         routes: &[u32],
     ) -> Result<Positions> {
         let store = self.store.shared();
@@ -135,7 +126,7 @@ impl Topic {
             Route::Spread(partitions) => partitions,
         };
         let now = store.options.clock.now();
-        let mut writable = measure(records, &self.inner.settings())?;
+        let mut writable = measure(records, self.inner.caps())?;
         stamp(&mut writable, records, now);
         let all = (0..self.partitions()).map(|partition| (partition, Vec::new()));
         let mut parts = all.collect::<BTreeMap<_, _>>();
@@ -164,7 +155,10 @@ impl Topic {
             home = home.or(wanted);
             spread |= wanted.is_some() && wanted != home;
         }
-        let in_turn = || self.inner.turn.fetch_add(1, Ordering::Relaxed) % partitions;
+        let in_turn = || match partitions {
+            1 => 0,
+            _ => self.inner.turn.fetch_add(1, Ordering::Relaxed) % partitions,
+        };
         let home = home.unwrap_or_else(in_turn);
         if !spread {
             return Ok(Route::Together(home));
@@ -174,7 +168,7 @@ impl Topic {
     }
 
     /// What each partition gets, in the order of their numbers, which is that of their logs' ids.
-    fn parts<'r>(&self, writable: Vec<Writable<'r>>, routes: &[u32]) -> Result<Vec<Part<'r>>> {
+    fn parts<'r>(&self, writable: Batch<'r>, routes: &[u32]) -> Result<Vec<Part<'r>>> {
         let mut dealt = BTreeMap::new();
         deal(writable, routes, &mut dealt);
         let part = |(partition, records)| {
@@ -203,11 +197,7 @@ fn nothing(log: &Log) -> Range<u64> {
 }
 
 /// Deals records out to their partitions; those of one partition stay in order.
-fn deal<'r>(
-    writable: Vec<Writable<'r>>,
-    routes: &[u32],
-    parts: &mut BTreeMap<u32, Vec<Writable<'r>>>,
-) {
+fn deal<'r>(writable: Batch<'r>, routes: &[u32], parts: &mut BTreeMap<u32, Vec<Writable<'r>>>) {
     for (record, partition) in writable.into_iter().zip(routes) {
         parts.entry(*partition).or_default().push(record);
     }
@@ -226,17 +216,13 @@ fn stamp(writable: &mut [Writable<'_>], records: &[Record<'_>], now: i64) {
 }
 
 /// Measures records against all limits, before anything is written.
-fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Vec<Writable<'r>>> {
+fn measure<'r>(records: &'r [Record<'_>], caps: Caps) -> Result<Batch<'r>> {
     let mut total = 0;
-    let mut writable = Vec::with_capacity(records.len());
+    let mut writable = Batch::with_capacity(records.len());
     for record in records {
         let parts = record.parts();
         let length = parts.frame_len()?;
-        limit(
-            Limited::Record,
-            u64::from(length),
-            settings.max_record_bytes,
-        )?;
+        limit(Limited::Record, u64::from(length), caps.record)?;
         total += padded(length) as u64;
         writable.push(Writable {
             parts,
@@ -245,7 +231,7 @@ fn measure<'r>(records: &'r [Record<'_>], settings: &TopicSettings) -> Result<Ve
         });
     }
     if records.len() > 1 {
-        limit(Limited::Batch, total, settings.max_batch_bytes)?;
+        limit(Limited::Batch, total, caps.batch)?;
     }
     Ok(writable)
 }

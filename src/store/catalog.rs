@@ -82,9 +82,7 @@ fn change(store: &Inner, topic: &TopicInner, options: &TopicOptions) -> Result<(
         ..topic.state()
     };
     store.journal.commit(&[Event::Topic(state)])?;
-    if let Ok(mut current) = topic.settings.write() {
-        *current = settings;
-    }
+    topic.set_settings(settings);
     for log in topic.all_open_logs() {
         log.set_limits(topic.limits());
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::budget::Budget;
@@ -56,7 +56,9 @@ pub(crate) struct TopicInner {
     pub(super) name: Arc<str>,
     pub(super) content_type: String,
     pub(super) created: i64,
-    pub(super) settings: RwLock<TopicSettings>,
+    settings: RwLock<TopicSettings>,
+    /// Those of the settings that each append is held against.
+    caps: LiveCaps,
     pub(super) logs: Vec<LogCell>,
     /// Rung whenever something becomes durable in one of its partitions.
     pub(super) bells: Arc<Bells>,
@@ -66,6 +68,43 @@ pub(crate) struct TopicInner {
     pub(super) deleted: AtomicBool,
     /// Subscriptions that somebody holds.
     pub(super) held: Mutex<BTreeSet<u64>>,
+}
+
+/// What each append is held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caps {
+    /// Bytes of a record at most.
+    pub(super) record: u64,
+    /// Bytes of a batch at most.
+    pub(super) batch: u64,
+    pub(super) durability: Durability,
+}
+
+#[derive(Debug, Default)]
+struct LiveCaps {
+    record: AtomicU64,
+    batch: AtomicU64,
+    /// Nanoseconds, or `BY_HAND`.
+    sync_after: AtomicU64,
+}
+
+const BY_HAND: u64 = u64::MAX;
+
+impl LiveCaps {
+    fn new(settings: &TopicSettings) -> LiveCaps {
+        let caps = LiveCaps::default();
+        caps.set(settings);
+        caps
+    }
+
+    fn set(&self, settings: &TopicSettings) {
+        let sync_after = settings.sync_after_nanos.unwrap_or(BY_HAND);
+        self.record
+            .store(settings.max_record_bytes, Ordering::Release);
+        self.batch
+            .store(settings.max_batch_bytes, Ordering::Release);
+        self.sync_after.store(sync_after, Ordering::Release);
+    }
 }
 
 impl Inner {
@@ -113,7 +152,7 @@ impl Inner {
     /// The log of a partition, opened when it is first used.
     pub(super) fn log(&self, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {
         if let Some(log) = topic.log_if_open(partition) {
-            return Ok(log);
+            return Ok(Arc::clone(log));
         }
         let cell = topic.logs.get(partition as usize);
         let cell = cell.ok_or_else(|| topic.partition_unknown(partition))?;
@@ -133,6 +172,7 @@ impl TopicInner {
             content_type: state.content_type.clone(),
             created: state.created,
             settings: RwLock::new(state.settings.clone()),
+            caps: LiveCaps::new(&state.settings),
             logs: state.logs.iter().copied().map(LogCell::new).collect(),
             bells: Arc::new(Bells::new()),
             turn: AtomicU32::new(0),
@@ -144,6 +184,26 @@ impl TopicInner {
 
     pub(super) fn partitions(&self) -> u32 {
         u32::try_from(self.logs.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What each append is held against: loads only.
+    pub(super) fn caps(&self) -> Caps {
+        Caps {
+            record: self.caps.record.load(Ordering::Acquire),
+            batch: self.caps.batch.load(Ordering::Acquire),
+            durability: Durability::from_nanos(
+                Some(self.caps.sync_after.load(Ordering::Acquire)).filter(|it| *it != BY_HAND),
+            ),
+        }
+    }
+
+    /// From now on these settings hold.
+    pub(super) fn set_settings(&self, settings: TopicSettings) {
+        self.caps.set(&settings);
+        *self
+            .settings
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     pub(super) fn settings(&self) -> TopicSettings {
@@ -196,7 +256,7 @@ impl TopicInner {
     }
 
     /// A partition's log, if it is open.
-    pub(super) fn log_if_open(&self, partition: u32) -> Option<Arc<Log>> {
+    pub(super) fn log_if_open(&self, partition: u32) -> Option<&Arc<Log>> {
         self.logs.get(partition as usize)?.get()
     }
 
@@ -215,11 +275,11 @@ impl TopicInner {
     /// Every log that is open, and, once the store was marked closed or the topic deleted, every
     /// one that ever will be.
     pub(super) fn all_open_logs(&self) -> impl Iterator<Item = Arc<Log>> + '_ {
-        self.logs.iter().filter_map(LogCell::get_settled)
+        self.logs.iter().filter_map(LogCell::get_settled).cloned()
     }
 
     /// Logs that are open now.
     pub(super) fn open_logs(&self) -> impl Iterator<Item = Arc<Log>> + '_ {
-        self.logs.iter().filter_map(LogCell::get)
+        self.logs.iter().filter_map(LogCell::get).cloned()
     }
 }

@@ -39,12 +39,12 @@ impl LogCell {
         self.id
     }
 
-    pub(super) fn get(&self) -> Option<Arc<Log>> {
-        self.log.get().cloned()
+    pub(super) fn get(&self) -> Option<&Arc<Log>> {
+        self.log.get()
     }
 
     /// The log, if it is open, after waiting for whoever is opening it now.
-    pub(super) fn get_settled(&self) -> Option<Arc<Log>> {
+    pub(super) fn get_settled(&self) -> Option<&Arc<Log>> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         self.get()
     }
@@ -58,7 +58,7 @@ impl LogCell {
     ) -> Result<Arc<Log>> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(log) = self.get() {
-            return Ok(log);
+            return Ok(Arc::clone(log));
         }
         // Not whether the journal has failed: its owner recovers a log without it, to read there.
         store.check_not_closed()?;

@@ -52,6 +52,9 @@ struct List {
 /// A waiter's place in the list: what has to be passed, and a number of its own.
 pub(crate) type Place = (u64, u64);
 
+/// Behind all places.
+const EVERYBODY: Place = (u64::MAX, u64::MAX);
+
 impl Watermark {
     /// A watermark that stands at `position`.
     pub(crate) fn new(position: u64) -> Self {
@@ -75,14 +78,28 @@ impl Watermark {
         }
     }
 
+    /// As [`advance`](Self::advance), and wakes everybody who waits at `bell`, with one fence for both.
+    pub(crate) fn advance_and_ring(&self, to: u64, bell: &Watermark) {
+        if self.position.fetch_max(to, Ordering::Release) < to {
+            // As in `wake_before`.
+            fence(Ordering::SeqCst);
+            self.wake_those((to, 0));
+            bell.wake_those(EVERYBODY);
+        }
+    }
+
     /// Wakes everybody who waits, without moving, so that they look whether to stop.
     pub(crate) fn wake(&self) {
-        self.wake_before((u64::MAX, u64::MAX));
+        self.wake_before(EVERYBODY);
     }
 
     fn wake_before(&self, end: Place) {
         // Between publishing and looking; the other fence is in `enter`.
         fence(Ordering::SeqCst);
+        self.wake_those(end);
+    }
+
+    fn wake_those(&self, end: Place) {
         if !self.awaited.load(Ordering::Relaxed) {
             return;
         }

@@ -269,6 +269,12 @@ pub struct Kept {
 }
 
 impl View {
+    /// Makes pages of the file that the region lies in ready to be stored to, wherever in it: see
+    /// [`Map::populate_write`].
+    pub fn populate(&self, range: Range<u64>) -> io::Result<()> {
+        self.region.map.populate_write(range)
+    }
+
     /// Keeps `range` of the published bytes.
     pub fn keep(&self, range: Range<u64>) -> io::Result<Kept> {
         self.guard(range.clone())?;

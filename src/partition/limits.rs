@@ -1,0 +1,66 @@
+//! The limits of a log.
+
+use crate::options::Durability;
+use crate::sync::{AtomicU64, Ordering};
+
+/// The limits of a log; they may change while it is open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    pub(crate) first_segment: u64,
+    pub(crate) max_segment: u64,
+    pub(crate) unsettled: u64,
+    /// Bytes that the partition may hold.
+    pub(crate) total: Option<u64>,
+    /// When what is written is synced.
+    pub(crate) durability: Durability,
+}
+
+/// The limits as they are now. Each append looks at them, so looking costs loads only; whoever looks
+/// while they change may see some of the old ones.
+#[derive(Debug)]
+pub(super) struct Live {
+    first_segment: AtomicU64,
+    max_segment: AtomicU64,
+    unsettled: AtomicU64,
+    /// `NONE` for no limit.
+    total: AtomicU64,
+    /// Nanoseconds; `NONE` for when it is asked for.
+    sync_after: AtomicU64,
+}
+
+const NONE: u64 = u64::MAX;
+
+impl Live {
+    pub(super) fn new(limits: Limits) -> Live {
+        let live = Live {
+            first_segment: AtomicU64::new(0),
+            max_segment: AtomicU64::new(0),
+            unsettled: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            sync_after: AtomicU64::new(0),
+        };
+        live.store(limits);
+        live
+    }
+
+    pub(super) fn store(&self, limits: Limits) {
+        let set = |limit: &AtomicU64, to| limit.store(to, Ordering::Release);
+        set(&self.first_segment, limits.first_segment);
+        set(&self.max_segment, limits.max_segment);
+        set(&self.unsettled, limits.unsettled);
+        set(&self.total, limits.total.unwrap_or(NONE));
+        set(&self.sync_after, limits.durability.nanos().unwrap_or(NONE));
+    }
+
+    pub(super) fn load(&self) -> Limits {
+        let get = |limit: &AtomicU64| limit.load(Ordering::Acquire);
+        let some = |limit| Some(get(limit)).filter(|limit| *limit != NONE);
+        Limits {
+            first_segment: get(&self.first_segment),
+            max_segment: get(&self.max_segment),
+            unsettled: get(&self.unsettled),
+            total: some(&self.total),
+            durability: Durability::from_nanos(some(&self.sync_after)),
+        }
+    }
+}
