@@ -52,10 +52,10 @@ impl Naive {
         self.moved.notify_all();
     }
 
-    /// Waits until there are more than so many records.
-    pub fn wait_past(&self, seen: u64) {
+    /// Waits until there are more than so many records; how many there are then.
+    pub fn wait_past(&self, seen: u64) -> u64 {
         let more = self.moved.wait_while(self.end(), |end| end.records <= seen);
-        drop(more.expect("nobody panics under it"));
+        more.expect("nobody panics under it").records
     }
 }
 
