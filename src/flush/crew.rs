@@ -84,6 +84,15 @@ impl Shared {
         }
     }
 
+    /// A claim was given back by somebody who does no duty. Once the crew has been stopped, nobody
+    /// else does what the log was asked for meanwhile, and it would never be let go of.
+    fn left(&self) {
+        self.wake();
+        if self.queue().stopping {
+            self.turn();
+        }
+    }
+
     /// Does what can be done now.
     fn turn(&self) {
         loop {
@@ -233,7 +242,7 @@ impl Crew {
             Next::Rest
         });
         self.shared.queue().done(log, next, Instant::now());
-        self.shared.wake();
+        self.shared.left();
         true
     }
 
@@ -334,7 +343,7 @@ impl Drop for Claims<'_> {
             queue.done(log, next, now);
         }
         drop(queue);
-        self.crew.shared.wake();
+        self.crew.shared.left();
     }
 }
 
