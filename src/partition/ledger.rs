@@ -109,7 +109,7 @@ impl Ledger {
     /// below it. One that ended since then has not been sealed.
     pub(crate) fn settled(&self, entry: &Entry) {
         let sealed = |open: &&Open| open.done.is_some_and(|done| done.next <= entry.mark.next);
-        let sealed = entry.open.iter().filter(sealed).next_back();
+        let sealed = entry.open.iter().rfind(sealed);
         let Some(sealed) = sealed.map(|open| open.segment.number()) else {
             return;
         };

@@ -194,7 +194,7 @@ fn a_topic_whose_files_may_not_be_read_fails_alone() {
     let test = "isolation::a_topic_whose_files_may_not_be_read_fails_alone";
     let act = || {
         let forbid = |path: &Path| {
-            fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
         };
         breaks("the segment", true, |_, log| forbid(&segment(log)));
         breaks("the log's folder", true, |_, log| forbid(log));

@@ -86,8 +86,8 @@ impl Topics {
     }
 }
 
-/// What a topic holds. What one partition fails of is told beside the others, and is what the
-/// command comes to.
+/// What a topic holds. What one partition fails of is told beside the others, and the command has
+/// failed then.
 fn describe<'a>(store: &Store, info: &'a TopicInfo, exit: &mut Exit) -> Result<TopicJson<'a>> {
     let topic = store.existing_topic(&info.name)?;
     let mut partitions = Vec::new();
@@ -96,8 +96,12 @@ fn describe<'a>(store: &Store, info: &'a TopicInfo, exit: &mut Exit) -> Result<T
         match place(&topic, number) {
             Ok(found) => partitions.push(found),
             Err(error) => {
-                *exit = Exit::from(&error);
-                failed.push(error.to_string());
+                *exit = Exit::Failure;
+                failed.push(match error {
+                    // It says which one.
+                    Error::Failed { .. } => error.to_string(),
+                    error => format!("{}/{number}: {error}", info.name),
+                });
             }
         }
     }
