@@ -84,6 +84,15 @@ impl Shared {
         }
     }
 
+    /// A claim was given back by somebody who does no duty. Once the crew has been stopped, nobody
+    /// else does what the log was asked for meanwhile, and it would never be let go of.
+    fn left(&self) {
+        self.wake();
+        if self.queue().stopping {
+            self.turn();
+        }
+    }
+
     /// Does what can be done now.
     fn turn(&self) {
         loop {
@@ -163,6 +172,12 @@ impl Crew {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether this very thread is one of the crew's: who waits here for the crew waits for ever.
+    pub(crate) fn is_here(&self) -> bool {
+        let me = std::thread::current().id();
+        self.handles().iter().any(|it| it.thread().id() == me)
+    }
+
     /// Whether callers must do the work themselves, by [`Crew::turn`].
     pub(crate) fn is_inline(&self) -> bool {
         self.inline
@@ -233,7 +248,7 @@ impl Crew {
             Next::Rest
         });
         self.shared.queue().done(log, next, Instant::now());
-        self.shared.wake();
+        self.shared.left();
         true
     }
 
@@ -334,7 +349,7 @@ impl Drop for Claims<'_> {
             queue.done(log, next, now);
         }
         drop(queue);
-        self.crew.shared.wake();
+        self.crew.shared.left();
     }
 }
 

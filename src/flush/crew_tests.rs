@@ -230,6 +230,25 @@ fn a_stopped_crew_keeps_no_log_and_lets_others_assist() {
     }
 }
 
+/// A crew has been stopped while somebody has claimed a log, which is asked for meanwhile. Whoever
+/// gives the claim back sees to that: nobody else will, and the log would never be let go of.
+#[test]
+fn a_stopped_crew_keeps_no_log_that_was_asked_for_under_a_claim() {
+    let log = Scripted::new(7, |_| Next::Rest);
+    let crew = Crew::start("test", 2, |log| log.round()).unwrap();
+    crew.stop();
+    let claims = crew.claim(vec![log.clone()]);
+    crew.request(log.clone());
+    drop(claims);
+    assert_eq!(log.runs(), 1);
+    let asked = crew.instead(log.clone(), || {
+        crew.request(log.clone());
+        Next::Rest
+    });
+    assert!(asked);
+    assert_eq!((log.runs(), Arc::strong_count(&log)), (2, 1));
+}
+
 /// A caller claims a log while a round of it runs, and the log is asked for again meanwhile. The
 /// claim comes when the round has ended, and the round that was asked for when the claim is given
 /// back: nobody takes up a log that somebody waits to claim.

@@ -34,13 +34,14 @@ impl Log {
         if self.gate.failure().is_some() {
             return Err(self.gate.failed(&self.site));
         }
-        self.shelf.clear(&self.site)?;
+        // Whoever waits for what was written is answered, whatever becomes of the spare.
+        let cleared = self.shelf.clear(&self.site);
         if !self.changed.load(Ordering::Acquire) {
-            return Ok(None);
+            return cleared.map(|()| None);
         }
         self.settle()
             .inspect_err(|cause| self.poison(cause.clone()))?;
-        Ok(self.recorded_end())
+        cleared.map(|()| self.recorded_end())
     }
 
     /// Whether a sync of the whole file system is all that a drained log lacks to be settled for

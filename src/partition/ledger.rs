@@ -105,9 +105,15 @@ impl Ledger {
         !self.page().open.is_empty()
     }
 
-    /// Crosses out the segments that have taken no more appends and end at or below `settled`.
-    pub(crate) fn settled(&self, settled: u64) {
-        let keep = |open: &Open| open.done.is_none_or(|done| done.next > settled);
+    /// Crosses out the segments that had taken no more appends when the entry was read, and end at or
+    /// below it. One that ended since then has not been sealed.
+    pub(crate) fn settled(&self, entry: &Entry) {
+        let sealed = |open: &&Open| open.done.is_some_and(|done| done.next <= entry.mark.next);
+        let sealed = entry.open.iter().rfind(sealed);
+        let Some(sealed) = sealed.map(|open| open.segment.number()) else {
+            return;
+        };
+        let keep = |open: &Open| open.segment.number() > sealed;
         let mut page = self.page();
         if !page.open.iter().all(keep) {
             Arc::make_mut(&mut page.open).retain(keep);

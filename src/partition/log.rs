@@ -362,8 +362,10 @@ impl Log {
             }
         };
         self.bytes_before.fetch_add(before, Ordering::Relaxed);
-        self.ledger.rolled(&segment, appender.mark);
+        // In this order: once the ledger knows, the one before may be let go of, and who reads in it
+        // then asks its successor where it ends.
         self.segments.push(&Link::held(&segment));
+        self.ledger.rolled(&segment, appender.mark);
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
         Ok(true)
     }
@@ -394,8 +396,12 @@ impl Log {
         Ok(self.shelf.want(self.next_capacity(last, room)?))
     }
 
-    /// The preparer's duty.
+    /// The preparer's duty. Behind who closes the log, or deletes it, nothing is made any more: the
+    /// folder may have another owner by then.
     pub(super) fn prepare_spare(&self) {
+        if self.gate.is_over() {
+            return;
+        }
         let last = self.shelf.last_capacity();
         let none = Room {
             bytes: 0,

@@ -131,6 +131,7 @@ impl Log {
             }
         };
         let mut appender = self.lock();
+        self.gate.appends(&self.site)?;
         if appender.parked != Some(identity) || appender.mark != mark {
             return Ok(());
         }

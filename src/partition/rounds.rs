@@ -74,7 +74,7 @@ impl Log {
                 self.sync_file(&open.segment)?;
             }
         }
-        self.ledger.settled(entry.mark.next);
+        self.ledger.settled(entry);
         Ok(())
     }
 

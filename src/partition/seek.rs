@@ -27,9 +27,24 @@ impl Log {
             return Err(self.expired(offset));
         };
         self.mark_used();
-        let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
+        let segment = self.open_link(link, links.get(at + 1))?;
         let place = place_of(&segment, offset);
         Ok(Spot { segment, place })
+    }
+
+    /// The segment of a link, which was the last one of the list or had this successor. One that was
+    /// the last may have been followed since, and let go of.
+    fn open_link(&self, link: &Link, successor: Option<&Arc<Link>>) -> Result<Arc<Segment>> {
+        let opened = link.segment(&self.site, successor.map(Arc::as_ref));
+        if opened.is_ok() || successor.is_some() {
+            return opened;
+        }
+        let links = self.segments.now();
+        let next = links.iter().find(|next| next.number > link.number);
+        match next {
+            Some(next) => link.segment(&self.site, Some(next)),
+            None => opened,
+        }
     }
 
     /// The index in the list of the segment that holds an offset.
@@ -53,8 +68,7 @@ impl Log {
         let Some(link) = links.get(at).filter(|link| link.number == number) else {
             return Ok(None);
         };
-        link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))
-            .map(Some)
+        self.open_link(link, links.get(at + 1)).map(Some)
     }
 
     /// The segment that follows number `number`, if it has taken over.
@@ -64,8 +78,7 @@ impl Log {
         let Some(link) = links.get(at) else {
             return Ok(None);
         };
-        link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))
-            .map(Some)
+        self.open_link(link, links.get(at + 1)).map(Some)
     }
 
     /// The offset of the first record at or after `time`, below `limit`; `limit` if there is none.
@@ -80,7 +93,7 @@ impl Log {
             {
                 continue;
             }
-            let segment = link.segment(&self.site, links.get(at + 1).map(Arc::as_ref))?;
+            let segment = self.open_link(link, links.get(at + 1))?;
             let found = first_at(&segment, time, limit);
             let found = found.map_err(|(damage, trouble)| self.site.unreadable(damage, trouble))?;
             if let Some(offset) = found {

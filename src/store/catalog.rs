@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::inner::{Inner, TopicInner};
-use super::log_cell::{LogCell, folder_name, refuse_links, site};
+use super::log_cell::{LogCell, folder_name, refuse_links_only, site};
 use super::open::{discard, empty_trash};
 use super::transaction::{Part, commit};
 use crate::error::{Error, Result};
@@ -152,7 +152,7 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     })?;
     for (partition, cell) in (0..).zip(&topic.logs) {
         let place = (name, partition, cell.id());
-        refuse_links(&site(&store.options.storage, &store.root, store.id, place)?)?;
+        refuse_links_only(&site(&store.options.storage, &store.root, store.id, place)?)?;
     }
     let logs: Vec<u64> = topic.logs.iter().map(LogCell::id).collect();
     let redo = store.journal.redo_files(&logs);
@@ -174,7 +174,7 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     let folder = store.root.join("topics").join(name);
     for (partition, cell) in (0..).zip(&topic.logs) {
         let name = folder_name(partition, cell.id());
-        discard(storage, &store.root, &folder.join(&name), &name)?;
+        discard(storage, &store.root, &folder.join(&name), &name);
     }
     if let Err(error) = storage.remove_dir(&folder)
         && error.kind() != std::io::ErrorKind::NotFound
@@ -182,5 +182,6 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         // Something of somebody else's lies in it, or a log that the journal does not know.
         tracing::warn!(folder = %folder.display(), %error, "the folder stays");
     }
-    empty_trash(storage, &store.root)
+    empty_trash(storage, &store.root);
+    Ok(())
 }

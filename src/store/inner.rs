@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::thread::ThreadId;
 
 use super::budget::Budget;
 use super::log_cell::LogCell;
@@ -34,6 +35,9 @@ pub(crate) struct Inner {
     /// Serialises what changes the catalog.
     pub(super) catalog: Mutex<Ids>,
     pub(super) closed: AtomicBool,
+    /// Who closes the store, and what became of it.
+    pub(super) closer: OnceLock<ThreadId>,
+    pub(super) ended: OnceLock<Result<()>>,
     pub(super) journal_damaged: usize,
     /// Redo of logs that have not been opened yet.
     pub(super) pending: Mutex<Pending>,
@@ -132,9 +136,13 @@ impl Inner {
         Ok(self.catalog.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     pub(super) fn check_not_closed(&self) -> Result<()> {
         self.check_owner()?;
-        match self.closed.load(Ordering::Acquire) {
+        match self.is_closed() {
             true => Err(Error::Closed),
             false => Ok(()),
         }
@@ -276,6 +284,12 @@ impl TopicInner {
     /// one that ever will be.
     pub(super) fn all_open_logs(&self) -> impl Iterator<Item = Arc<Log>> + '_ {
         self.logs.iter().filter_map(LogCell::get_settled).cloned()
+    }
+
+    /// Why partitions take no appends, of those that have failed or could not be opened.
+    pub(super) fn failures(&self) -> impl Iterator<Item = Error> + '_ {
+        let each = (0..).zip(&self.logs);
+        each.filter_map(|(partition, cell)| cell.failure(self, partition))
     }
 
     /// Logs that are open now.

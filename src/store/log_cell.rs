@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::inner::{Inner, TopicInner};
 use super::open::refuse_link;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, Pending, RedoFiles, SegmentEnd};
 use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
-use crate::sys::Storage;
+use crate::sys::{Kind, Storage};
 
 /// Bytes that a frame may take beyond what its topic limits.
 const SLACK: u64 = 64 << 10;
@@ -21,6 +21,8 @@ pub(crate) struct LogCell {
     id: u64,
     log: OnceLock<Arc<Log>>,
     opening: Mutex<()>,
+    /// Why it could not be opened when that was last tried.
+    refused: Mutex<Option<Error>>,
     /// The journal says that it has held durable records.
     settled: AtomicBool,
 }
@@ -31,6 +33,7 @@ impl LogCell {
             id,
             log: OnceLock::new(),
             opening: Mutex::new(()),
+            refused: Mutex::new(None),
             settled: AtomicBool::new(false),
         }
     }
@@ -49,6 +52,20 @@ impl LogCell {
         self.get()
     }
 
+    /// Why it takes no appends: it has failed, or could not be opened when that was last tried.
+    pub(super) fn failure(&self, topic: &TopicInner, partition: u32) -> Option<Error> {
+        if let Some(log) = self.get() {
+            let failed = log.gate().failure().is_some();
+            return failed.then(|| log.gate().failed(log.site()));
+        }
+        let refused = self.refused();
+        refused.clone().map(|error| named(error, topic, partition))
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Option<Error>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Recovers the log and opens it. One that cannot be opened is failed, beside healthy ones.
     pub(super) fn open(
         &self,
@@ -63,16 +80,17 @@ impl LogCell {
         // Not whether the journal has failed: its owner recovers a log without it, to read there.
         store.check_not_closed()?;
         topic.check_there()?;
-        let failed = |cause| Error::Failed {
-            topic: topic.name.to_string(),
-            partition,
-            cause,
-        };
+        let opened = self.recover(store, topic, partition);
+        *self.refused() = opened.as_ref().err().cloned();
+        opened
+    }
+
+    fn recover(&self, store: &Inner, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {
         let promises = {
             let pending = store.pending();
             if let Some(cause) = unread(&pending, self.id) {
                 store.setting.pins.fail(self.id);
-                return Err(failed(cause));
+                return Err(named(Error::clone(&cause), topic, partition));
             }
             let of_log = |fold: &Fold| promises(fold, self.id, store.clean, &pending);
             store.journal.fold(of_log)
@@ -93,7 +111,7 @@ impl LogCell {
         let log = log.inspect_err(|_| store.setting.pins.fail(self.id));
         let log = log.map_err(|cause| match cause {
             cause @ (Error::StorageFull { .. } | Error::Io { .. }) => cause,
-            cause => failed(Arc::new(cause)),
+            cause => named(cause, topic, partition),
         })?;
         store.files.watch(&log);
         // All that the journal held for it is in its own files now.
@@ -154,11 +172,41 @@ impl LogCell {
     }
 }
 
+/// What is wrong with a partition, as an error that names it.
+pub(super) fn named(error: Error, topic: &TopicInner, partition: u32) -> Error {
+    match error {
+        // It names the partition, or is no matter of this one.
+        Error::Failed { .. } | Error::TopicDeleted { .. } | Error::Closed => error,
+        cause => Error::Failed {
+            topic: topic.name.to_string(),
+            partition,
+            cause: Arc::new(cause),
+        },
+    }
+}
+
 /// Refuses a symbolic link, or anything but a folder, where the topic's or the log's should be.
 pub(super) fn refuse_links(site: &Site) -> Result<()> {
     let topic = site.dir.parent().unwrap_or(&site.dir);
     let mut paths = [topic, &site.dir].into_iter();
     paths.try_for_each(|path| refuse_link(site.storage.as_ref(), path))
+}
+
+/// Refuses a symbolic link there. What is not a folder otherwise, or cannot even be looked at, keeps
+/// no topic from being deleted: it stays where it is.
+pub(super) fn refuse_links_only(site: &Site) -> Result<()> {
+    match refuse_links(site) {
+        Err(Error::Refused { path, .. })
+            if site
+                .storage
+                .kind(&path)
+                .is_ok_and(|it| it == Some(Kind::File)) =>
+        {
+            Ok(())
+        }
+        Err(Error::Io { .. }) => Ok(()),
+        refused => refused,
+    }
 }
 
 /// Where a partition's log lies.

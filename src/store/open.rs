@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
-use super::log_cell::log_of_folder;
+use super::log_cell::{log_of_folder, named};
 use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, site};
@@ -93,6 +93,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         topics: Mutex::new(topics),
         catalog: Mutex::new(ids),
         closed: AtomicBool::new(false),
+        closer: OnceLock::new(),
+        ended: OnceLock::new(),
         journal_damaged: opened.damaged,
         pending: Mutex::new(opened.pending),
         recovering: Mutex::new(None),
@@ -285,7 +287,15 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
         if storage.kind(&folder).ok().flatten() != Some(Kind::Folder) {
             continue;
         }
-        for name in names(storage, &folder)? {
+        let inside = match names(storage, &folder) {
+            // Which ids are taken is known from elsewhere: one topic does not keep the others.
+            Err(error) if !fold.carried().lost => {
+                tracing::warn!(folder = %folder.display(), %error, "cannot be looked at");
+                continue;
+            }
+            inside => inside?,
+        };
+        for name in inside {
             let Some(log) = log_of_folder(&name).filter(|log| *log < MOST_ID) else {
                 continue;
             };
@@ -294,18 +304,25 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
                 continue;
             }
             if log < known && !fold.carried().lost {
-                discard(storage, root, &folder.join(&name), &name)?;
+                discard(storage, root, &folder.join(&name), &name);
             } else {
                 tracing::warn!(folder = %folder.display(), name, "not in the journal, left alone");
             }
         }
     }
-    empty_trash(storage, root)
+    empty_trash(storage, root);
+    Ok(())
 }
 
 /// Moves the folder of a deleted log to the trash. What is not a folder was not put there by the
-/// store, and stays.
-pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
+/// store, and stays. It is only space: what cannot be moved is left for the next opening.
+pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) {
+    if let Err(error) = to_trash(storage, root, from, name) {
+        tracing::warn!(path = %from.display(), %error, "cannot be removed yet");
+    }
+}
+
+fn to_trash(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
     if !is_folder(storage, from)? {
         return Ok(());
     }
@@ -337,24 +354,35 @@ fn is_folder(storage: &dyn Storage, path: &Path) -> Result<bool> {
 
 /// Removes what lies in the trash. It is only space: what cannot be removed is left for the next
 /// time.
-pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
+pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) {
     let trash = root.join("trash");
-    for name in names(storage, &trash)? {
+    let cannot = |path: &Path, error: &Error| {
+        tracing::warn!(path = %path.display(), %error, "cannot be removed yet");
+    };
+    let inside = names(storage, &trash).inspect_err(|error| cannot(&trash, error));
+    for name in inside.unwrap_or_default() {
         let folder = trash.join(&name);
-        if !is_folder(storage, &folder)? {
-            continue;
-        }
-        for file in names(storage, &folder)? {
-            let path = folder.join(&file);
-            if let Err(error) = storage.remove_file(&path) {
-                tracing::warn!(path = %path.display(), %error, "cannot be removed yet");
-            }
-        }
-        if let Err(error) = storage.remove_dir(&folder) {
-            tracing::warn!(path = %folder.display(), %error, "cannot be removed yet");
+        if let Err(error) = remove_folder(storage, &folder) {
+            cannot(&folder, &error);
         }
     }
-    Ok(())
+}
+
+fn remove_folder(storage: &dyn Storage, folder: &Path) -> Result<()> {
+    if !is_folder(storage, folder)? {
+        return Ok(());
+    }
+    let mut each = Ok(());
+    for name in names(storage, folder)? {
+        let path = folder.join(&name);
+        // Where a file was replaced by a folder, that may be empty.
+        let removed = storage.remove_file(&path);
+        let removed = removed.or_else(|error| storage.remove_dir(&path).map_err(|_| error));
+        each = each.and(removed.map_err(|error| Error::io("remove", &path, error)));
+    }
+    each?;
+    let removed = storage.remove_dir(folder);
+    removed.map_err(|error| Error::io("remove", folder, error))
 }
 
 /// Opens every log, and fails with the first that cannot be.
@@ -362,7 +390,8 @@ pub(super) fn open_all(store: &Arc<Inner>) -> Result<()> {
     let topics: Vec<Arc<TopicInner>> = store.topics().values().cloned().collect();
     for topic in topics {
         for partition in 0..topic.partitions() {
-            store.log(&topic, partition)?;
+            let opened = store.log(&topic, partition);
+            opened.map_err(|error| named(error, &topic, partition))?;
         }
     }
     Ok(())

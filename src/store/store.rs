@@ -51,9 +51,16 @@ impl Drop for Owned {
             std::mem::forget(Arc::clone(&self.0));
             return;
         }
-        if let Err(error) = close(&self.0) {
-            tracing::error!(%error, "closing a store that was dropped");
+        if self.0.ended.get().is_some() {
+            return;
         }
+        if self.0.crews().iter().any(|crew| crew.is_here()) {
+            // A task that was woken, and dropped, had the last handle. The crew cannot wait for itself.
+            let inner = Arc::clone(&self.0);
+            drop(std::thread::spawn(move || close_dropped(&inner)));
+            return;
+        }
+        close_dropped(&self.0);
     }
 }
 
@@ -81,6 +88,9 @@ pub struct TopicInfo {
     pub content_type: String,
     /// Whether it takes no more records.
     pub finished: bool,
+    /// Why the first of its partitions that has failed, or could not be opened, takes none. A
+    /// partition is opened when it is first used, so nothing is known of one that nobody has used.
+    pub failed: Option<String>,
 }
 
 /// How a store is doing, as [`Store::health`] tells it.
@@ -98,7 +108,8 @@ pub struct TopicInfo {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Health {
-    /// Partitions that take no appends since an earlier failure, with its cause.
+    /// Partitions that take no appends since an earlier failure, or that could not be opened when
+    /// that was last tried, with the cause. What nobody has used yet has not been opened.
     pub failed: Vec<Error>,
     /// The failure of the journal, after which nothing can be written any more.
     pub journal: Option<Error>,
@@ -183,8 +194,10 @@ impl Store {
         Ok(self.handle(topic))
     }
 
-    /// Deletes a topic with its subscriptions, and frees its space. Who appends or reads gets
-    /// [`Error::TopicDeleted`]. A topic made anew under the name shares nothing with it.
+    /// Deletes a topic with its subscriptions, and frees its space; one that has failed, too. Who
+    /// appends or reads gets [`Error::TopicDeleted`]. A topic made anew under the name shares nothing
+    /// with it. What cannot be removed now is left for the next opening, and what is not the store's
+    /// stays: where a file stands in place of the topic's folder, that has to go first for a new one.
     pub fn delete_topic(&self, name: &str) -> Result<()> {
         catalog::delete(self.shared(), name)
     }
@@ -194,28 +207,28 @@ impl Store {
         if self.shared().check_owner().is_err() {
             return Vec::new();
         }
-        let topics = self.shared().topics();
+        // What is asked of them may wait for one that is being opened.
+        let topics: Vec<Arc<TopicInner>> = self.shared().topics().values().cloned().collect();
         let info = |topic: &Arc<TopicInner>| TopicInfo {
             name: topic.name.to_string(),
             partitions: topic.partitions(),
             content_type: topic.content_type.clone(),
             finished: topic.finished.load(Ordering::Acquire),
+            failed: topic.failures().next().map(|error| error.to_string()),
         };
-        topics.values().map(info).collect()
+        topics.iter().map(info).collect()
     }
 
     /// How the store is doing.
     pub fn health(&self) -> Health {
         let inner = self.shared();
-        let mut failed = Vec::new();
-        let mut damage = Vec::new();
         if let Err(forked) = inner.check_owner() {
-            return inner.health(vec![forked], damage);
+            return inner.health(vec![forked], Vec::new());
         }
-        for log in inner.topics().values().flat_map(|topic| topic.open_logs()) {
-            if log.gate().failure().is_some() {
-                failed.push(log.gate().failed(log.site()));
-            }
+        let topics: Vec<Arc<TopicInner>> = inner.topics().values().cloned().collect();
+        let failed = topics.iter().flat_map(|topic| topic.failures()).collect();
+        let mut damage = Vec::new();
+        for log in topics.iter().flat_map(|topic| topic.open_logs()) {
             let site = log.site();
             damage.extend(
                 log.damage()
@@ -258,7 +271,7 @@ impl Store {
     /// went wrong with one log does not keep the others from being closed; the first such error
     /// is returned.
     ///
-    /// Closing twice does nothing the second time.
+    /// Closing again waits until the store is closed, and returns the same.
     pub fn close(self) -> Result<()> {
         close(self.shared())
     }
@@ -281,15 +294,31 @@ impl Inner {
     }
 }
 
+fn close_dropped(inner: &Arc<Inner>) {
+    if let Err(error) = close(inner) {
+        tracing::error!(%error, "closing a store that was dropped");
+    }
+}
+
+/// Closes the store, once. Who comes second waits for who came first, and gets the same answer: when
+/// it returns the lock is free. Not so who is called by that very thread, when it wakes somebody.
 fn close(inner: &Arc<Inner>) -> Result<()> {
-    // Whoever changes the catalog now is done when it can be had.
-    let catalog = match inner.catalog() {
-        Err(Error::Closed) => return Ok(()),
-        catalog => catalog?,
-    };
-    if inner.closed.swap(true, Ordering::AcqRel) {
+    inner.check_owner()?;
+    let me = std::thread::current().id();
+    if inner.ended.get().is_none() && inner.closer.get() == Some(&me) {
         return Ok(());
     }
+    let ended = inner.ended.get_or_init(|| {
+        inner.closer.get_or_init(|| me);
+        close_once(inner)
+    });
+    ended.clone()
+}
+
+fn close_once(inner: &Arc<Inner>) -> Result<()> {
+    // Whoever changes the catalog now is done when it can be had.
+    let catalog = inner.catalog()?;
+    inner.closed.store(true, Ordering::Release);
     drop(catalog);
     leftovers::stop(inner);
     let mut first = Ok(());

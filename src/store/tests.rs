@@ -60,3 +60,24 @@ fn a_spare_that_is_asked_for_again_does_not_grow() {
     assert_eq!(sizes, doubled);
     store.close().unwrap();
 }
+
+/// A thread that is about to make a segment is held up, and the store is closed meanwhile. Nothing is
+/// made behind the close: the folder may have another owner by then, who has a file of that name.
+#[test]
+fn nothing_is_made_for_a_log_that_was_closed_or_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let log = |name: &str| {
+        let topic = store.topic(name).unwrap();
+        topic.append(Record::new("M 4.6")).unwrap();
+        topic.log(0).unwrap()
+    };
+    let (deleted, closed) = (log("faults"), log("quakes"));
+    store.delete_topic("faults").unwrap();
+    store.clone().close().unwrap();
+    let made = store.io().creates.get();
+    deleted.prepare();
+    closed.prepare();
+    assert_eq!(store.io().creates.get(), made);
+    assert!(!dir.path().join("topics/faults").exists());
+}

@@ -1,9 +1,9 @@
 //! Calls as futures: in a runtime of many threads, in one of a single thread, and in none.
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
+use std::future::{Future, IntoFuture};
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
@@ -314,4 +314,45 @@ fn closing_answers_the_futures_that_wait() {
         let store = Store::open(&place.root).unwrap();
         assert_eq!(payloads(&one(&store, "a")).len(), durable);
     });
+}
+
+type Pending = Pin<Box<dyn Future<Output = tidelog::Result<tidelog::Position>> + Send>>;
+
+/// A task of a runtime that shuts down: waking it drops it.
+struct Doomed(Mutex<Option<Pending>>);
+
+impl Wake for Doomed {
+    fn wake(self: Arc<Self>) {
+        drop(self.0.lock().unwrap().take());
+    }
+}
+
+/// The last handle of a store is in a task, which is dropped by its waker, on the very thread of the
+/// store that made its record durable: the store is closed all the same, and can be opened again.
+#[test]
+fn the_last_handle_may_be_dropped_by_a_waker() {
+    let place = Place::new();
+    let disk = Faulty::new(BACKENDS[0]);
+    let store = open(&place, &disk);
+    let topic = store.topic("a").unwrap();
+    topic.append("the log is open").unwrap();
+    disk.hold(Call::Sync, "topics/", &[None]);
+    let ack = topic.append_nowait("pending").unwrap();
+    drop((topic, store));
+    let task = Arc::new(Doomed(Mutex::new(Some(ack.into_future()))));
+    let waker = Waker::from(Arc::clone(&task));
+    let poll = {
+        let mut future = task.0.lock().unwrap();
+        let future = future.as_mut().unwrap().as_mut();
+        future.poll(&mut Context::from_waker(&waker))
+    };
+    assert!(poll.is_pending());
+    drop((task, waker));
+    disk.release();
+    let mut again = None;
+    crate::life::until(|| {
+        again = Store::open(&place.root).ok();
+        again.is_some()
+    });
+    assert_eq!(payloads(&one(&again.unwrap(), "a")).len(), 2);
 }

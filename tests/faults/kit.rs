@@ -68,7 +68,11 @@ impl Place {
         let mut paths: Vec<PathBuf> = fs::read_dir(self.log(topic))
             .unwrap()
             .map(|entry| entry.unwrap().path())
-            .filter(|path| fs::read(path).unwrap()[..8] != [0; 8])
+            .filter(|path| {
+                // Of a spare that was being made when its owner was killed there may be nothing.
+                let bytes = fs::read(path).unwrap();
+                bytes.get(..8).is_some_and(|magic| magic != [0; 8])
+            })
             .collect();
         paths.sort();
         paths

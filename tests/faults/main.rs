@@ -11,6 +11,8 @@ mod machine;
 mod segment;
 
 mod beside;
+mod boundary;
+mod closing;
 mod cuts;
 mod cutting;
 mod damage;

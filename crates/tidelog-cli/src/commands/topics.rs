@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use tidelog::{Store, TopicInfo};
+use tidelog::{Error, Store, Topic, TopicInfo};
 
 use crate::cli::Common;
 use crate::exit::Exit;
@@ -30,6 +30,9 @@ struct TopicJson<'a> {
     finished: bool,
     records: u64,
     partitions: Vec<PartitionJson>,
+    /// Why those partitions that are not listed cannot be used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failed: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -59,8 +62,9 @@ impl Topics {
                 "topic"
             ))?;
         }
+        let mut exit = Exit::Success;
         for topic in &topics {
-            let described = describe(store, topic)?;
+            let described = describe(store, topic, &mut exit)?;
             if self.common.json {
                 out.json(&described)?;
                 continue;
@@ -73,22 +77,33 @@ impl Topics {
                 thousands(described.records),
                 topic.content_type
             ))?;
+            for reason in &described.failed {
+                out.line(format!("{:width$}  failed: {reason}", ""))?;
+            }
         }
         out.flush()?;
-        Ok(Exit::Success)
+        Ok(exit)
     }
 }
 
-fn describe<'a>(store: &Store, info: &'a TopicInfo) -> Result<TopicJson<'a>> {
+/// What a topic holds. What one partition fails of is told beside the others, and the command has
+/// failed then.
+fn describe<'a>(store: &Store, info: &'a TopicInfo, exit: &mut Exit) -> Result<TopicJson<'a>> {
     let topic = store.existing_topic(&info.name)?;
     let mut partitions = Vec::new();
+    let mut failed = Vec::new();
     for number in 0..info.partitions {
-        let partition = topic.partition(number)?;
-        partitions.push(PartitionJson {
-            partition: number,
-            first: partition.first()?,
-            end: partition.end()?,
-        });
+        match place(&topic, number) {
+            Ok(found) => partitions.push(found),
+            Err(error) => {
+                *exit = Exit::Failure;
+                failed.push(match error {
+                    // It says which one.
+                    Error::Failed { .. } => error.to_string(),
+                    error => format!("{}/{number}: {error}", info.name),
+                });
+            }
+        }
     }
     Ok(TopicJson {
         topic: &info.name,
@@ -99,5 +114,15 @@ fn describe<'a>(store: &Store, info: &'a TopicInfo) -> Result<TopicJson<'a>> {
             .map(|partition| partition.end - partition.first)
             .sum(),
         partitions,
+        failed,
+    })
+}
+
+fn place(topic: &Topic, number: u32) -> Result<PartitionJson, Error> {
+    let partition = topic.partition(number)?;
+    Ok(PartitionJson {
+        partition: number,
+        first: partition.first()?,
+        end: partition.end()?,
     })
 }

@@ -1,5 +1,7 @@
 //! Making topics and listing them; and what the help says.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::Place;
@@ -91,4 +93,31 @@ fn help_teaches_with_examples_and_tells_the_exit_codes() {
             "{command}"
         );
     }
+}
+
+/// One topic is broken: it is listed with the reason, the others as ever, and a script can tell.
+#[test]
+fn a_topic_that_failed_is_listed_with_the_reason_beside_the_others() {
+    let place = Place::new();
+    for topic in ["a", "b", "c"] {
+        place.feed(&["append", topic], b"one\n");
+    }
+    let broken = place.store().join("topics/b");
+    fs::remove_dir_all(&broken).unwrap();
+    fs::write(&broken, "not a folder").unwrap();
+    let done = place.run(&["topics"]);
+    assert_eq!(done.code, Some(1), "{}", done.err);
+    let lines: Vec<_> = done.text().lines().collect();
+    assert_eq!(lines.len(), 5);
+    assert!(
+        lines[3].trim_start().starts_with("failed: b/0"),
+        "{lines:?}"
+    );
+    assert!(lines[3].contains("must be a folder"), "{lines:?}");
+    let done = place.run(&["topics", "--json"]);
+    let listed = done.json();
+    assert_eq!(listed[2]["records"], 1);
+    assert_eq!(listed[1]["partitions"], json!([]));
+    let reason = listed[1]["failed"][0].as_str().unwrap();
+    assert!(reason.contains("must be a folder"), "{reason}");
 }

@@ -1,0 +1,181 @@
+//! Row D31: handles come and go, and old data is read again. Elsewhere replaying through mappings
+//! pushed memory up until the process was killed, and readers leaked by the hundred thousand.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use tidelog::{Durability, Start, Store, TopicOptions};
+
+use crate::kit::{Place, number, one, small_segments};
+use crate::process::{alone, anonymous, descriptors, mappings};
+
+const MANY: usize = 100_000;
+const CURSORS: usize = 13;
+const MOST_MEMORY: u64 = 64 << 20;
+
+/// What a process holds of a store.
+fn held(place: &Place) -> (usize, usize) {
+    (descriptors(&place.root).len(), mappings(&place.root).len())
+}
+
+/// A hundred thousand cursors, followers and acks are made and dropped: what is held afterwards is
+/// what was held before, and memory does not grow.
+#[test]
+fn a_hundred_thousand_handles_that_come_and_go_leave_nothing_behind() {
+    alone(
+        "growth::a_hundred_thousand_handles_that_come_and_go_leave_nothing_behind",
+        || {
+            let place = Place::quick();
+            let store = Store::open(&place.root).unwrap();
+            let manual = small_segments().durability(Durability::Manual);
+            let topic = store.create_topic("t", manual).unwrap();
+            let partition = one(&topic);
+            for _ in 0..200 {
+                drop(partition.append_nowait(vec![b'x'; 1000]).unwrap());
+            }
+            topic.flush().unwrap();
+            let follower = |handle: usize| {
+                let from = Start::Offset(handle as u64 % 200);
+                let mut tail = partition.follow(from).unwrap();
+                assert!(tail.try_next().unwrap().is_some());
+                let mut cursor = partition.cursor(from).unwrap();
+                assert!(cursor.next().unwrap().is_some());
+            };
+            (0..1000).for_each(follower);
+            let before = (held(&place), anonymous());
+            (0..MANY / 2).for_each(follower);
+            // Those that are never waited for, and those that are and give up.
+            let ack = topic.append_nowait("not flushed").unwrap();
+            for handle in 0..MANY {
+                let ack = ack.clone();
+                assert!(!ack.is_durable());
+                if handle % 100 == 0 {
+                    ack.wait_timeout(std::time::Duration::ZERO).unwrap_err();
+                    let mut tail = topic.follow(Start::Latest).unwrap();
+                    assert!(
+                        tail.next_timeout(std::time::Duration::ZERO)
+                            .unwrap()
+                            .is_none()
+                    );
+                }
+            }
+            assert_eq!(held(&place), before.0);
+            let grown = anonymous().saturating_sub(before.1);
+            assert!(grown < 2 << 20, "{grown} bytes more");
+            store.flush().unwrap();
+            ack.wait().unwrap();
+            drop((ack, partition, topic));
+            store.close().unwrap();
+            assert_eq!(held(&place), (0, 0));
+        },
+    );
+}
+
+/// Thirteen readers read a long log again, from its beginning, each at its own pace: each holds the
+/// one segment in which it stands.
+#[test]
+fn thirteen_readers_of_old_segments_hold_one_each_and_no_memory() {
+    alone(
+        "growth::thirteen_readers_of_old_segments_hold_one_each_and_no_memory",
+        || replay(128 << 10, 64 << 20),
+    );
+}
+
+/// The same with two gibibytes, and no more than 256 MiB of memory for all of it where that can be
+/// arranged.
+#[test]
+#[ignore = "writes 2 GiB; run by .ci/run with --ignored"]
+fn thirteen_readers_of_two_gibibytes_hold_one_segment_each_and_no_memory() {
+    alone(
+        "growth::thirteen_readers_of_two_gibibytes_hold_one_segment_each_and_no_memory",
+        || {
+            let cage = Cage::of(256 << 20);
+            replay(4 << 20, 2 << 30);
+            drop(cage);
+        },
+    );
+}
+
+/// A control group that this process is in, with a limit on its memory, the page cache included: what
+/// takes more is killed. Only where root may make one.
+#[derive(Debug)]
+struct Cage {
+    above: PathBuf,
+    dir: PathBuf,
+}
+
+impl Cage {
+    fn of(bytes: u64) -> Option<Cage> {
+        let kinds = [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max"),
+        ];
+        let cage = kinds.into_iter().find_map(|(above, limit)| {
+            let above = PathBuf::from(above);
+            let dir = above.join(format!("tidelog-{}", std::process::id()));
+            fs::create_dir(&dir).ok()?;
+            let cage = Cage { above, dir };
+            say(&cage.dir.join(limit), bytes)?;
+            say(&cage.dir.join("cgroup.procs"), std::process::id().into())?;
+            Some(cage)
+        });
+        if cage.is_none() {
+            println!("no control group can be made here: only what is held is counted");
+        }
+        cage
+    }
+}
+
+/// Writes a number to a file that is there.
+fn say(path: &Path, number: u64) -> Option<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path).ok()?;
+    write!(file, "{number}").ok()
+}
+
+impl Drop for Cage {
+    fn drop(&mut self) {
+        say(&self.above.join("cgroup.procs"), std::process::id().into());
+        fs::remove_dir(&self.dir).ok();
+    }
+}
+
+fn replay(segment: u64, bytes: u64) {
+    const LENGTH: usize = 8000;
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let options = TopicOptions::new().max_segment_bytes(segment);
+    let options = options.first_segment_bytes(segment);
+    let partition = one(&store.create_topic("t", options).unwrap());
+    let records = bytes / LENGTH as u64;
+    number(&partition, records, LENGTH);
+    let before = held(&place);
+    thread::scope(|scope| {
+        let reader = |_| {
+            scope.spawn(|| {
+                let mut cursor = partition.cursor(Start::Earliest).unwrap();
+                for offset in 0..records {
+                    let record = cursor.next().unwrap().unwrap();
+                    let said: u64 = record.text().unwrap().parse().unwrap();
+                    assert_eq!((record.offset(), said), (offset, offset));
+                    if offset % 97 == 0 {
+                        // One that goes on holds two for a moment.
+                        let now = mappings(&place.root).len();
+                        assert!(now <= before.1 + 2 * CURSORS, "{now} mappings");
+                    }
+                }
+                assert!(cursor.next().unwrap().is_none());
+            })
+        };
+        let readers: Vec<_> = (0..CURSORS).map(reader).collect();
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    });
+    let memory = anonymous();
+    assert!(memory < MOST_MEMORY, "{memory} bytes");
+    assert_eq!(held(&place), before);
+    drop(partition);
+    store.close().unwrap();
+}
