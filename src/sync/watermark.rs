@@ -16,6 +16,7 @@
 //! everything that was written before it was published.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
@@ -111,7 +112,13 @@ impl Watermark {
                 .store(!list.waiters.is_empty(), Ordering::Relaxed);
             woken
         };
-        woken.into_values().for_each(Waker::wake);
+        for waker in woken.into_values() {
+            // A waker is the runtime's code: if one panics, the others are woken all the same, and
+            // whoever moved the position goes on.
+            if catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err() {
+                tracing::error!("a waker panicked");
+            }
+        }
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
@@ -271,6 +278,7 @@ impl Wake for Sleeper {
 mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::task::{Context, Wake, Waker};
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -298,6 +306,31 @@ mod tests {
         });
         mark.advance(7);
         assert_eq!(waiter.join().unwrap(), Waited::Past(7));
+    }
+
+    /// The waker of a task panics: the one behind it in the list is woken, and the mover goes on.
+    #[test]
+    fn a_waker_that_panics_keeps_nobody_asleep() {
+        struct Panics;
+        impl Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("the runtime is gone");
+            }
+        }
+        let mark = Arc::new(Watermark::new(0));
+        let waker = Waker::from(Arc::new(Panics));
+        let mut task = std::pin::pin!(mark.past(0, || false));
+        let poll = task.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll.is_pending());
+        let waiter = thread::spawn({
+            let mark = Arc::clone(&mark);
+            move || mark.wait_past(0, None, || false)
+        });
+        while mark.list().waiters.len() < 2 {
+            thread::yield_now();
+        }
+        mark.advance(1);
+        assert_eq!(waiter.join().unwrap(), Waited::Past(1));
     }
 
     #[test]
