@@ -18,7 +18,7 @@ use super::site::{Damage, Site};
 use super::spare::Shelf;
 use crate::error::{Error, Flaw, Part, Result};
 use crate::flush::{Crew, DirtyLog, Pins};
-use crate::format::Layout;
+use crate::format::{Layout, PAGE};
 use crate::index::INTERVAL;
 use crate::options::{Durability, MAX_RECORD_BYTES};
 use crate::segment::{Room, Writable};
@@ -188,8 +188,7 @@ impl Log {
         }
         let written = self.write_here(appender, records, room, now)?;
         if written.is_none() {
-            let last = self.lock().last.map(|last| last.capacity);
-            self.shelf.want(self.next_capacity(last, room)?);
+            self.shelf.want(least(room)?);
             self.ask_preparer();
         }
         Ok(written)
@@ -309,27 +308,20 @@ impl Log {
         })
     }
 
-    /// The length of the next segment, as the log would choose it; more if `room` needs more.
-    fn next_capacity(&self, last: Option<u64>, room: Room) -> Result<u64> {
+    /// The length of the next segment, as the log would choose it.
+    fn next_capacity(&self) -> u64 {
         let limits = self.limits.load();
+        let last = self.shelf.last_capacity();
         let natural = last.map_or(limits.first_segment, |last| {
             last.saturating_mul(2)
                 .clamp(limits.first_segment, limits.max_segment)
         });
-        let needed = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
-        let natural = natural.next_multiple_of(4096);
-        let fits = Layout::new(natural, INTERVAL).is_ok_and(|it| it.records_len() >= room.bytes);
-        Ok(if fits {
-            natural
-        } else {
-            natural.max(needed.capacity)
-        })
+        natural.next_multiple_of(PAGE)
     }
 
     /// Lets the spare take over, if there is one that has room for the batch.
     pub(super) fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
-        let least = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
-        let Some(mut spare) = self.shelf.take(least.capacity) else {
+        let Some(mut spare) = self.shelf.take(least(room)?) else {
             return Ok(false);
         };
         let signature = Signature {
@@ -367,23 +359,14 @@ impl Log {
 
     /// Waits until the preparer has made a segment with room for the batch.
     fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
-        let last = self.lock().last.map(|last| last.capacity);
-        let seen = self.shelf.want(self.next_capacity(last, room)?);
+        let seen = self.shelf.want(least(room)?);
         self.setting.preparer.assist(self.as_dirty());
         self.shelf.wait(seen, || self.gate.is_over())
     }
 
     /// The preparer's duty.
     pub(super) fn prepare_spare(&self) {
-        let last = self.shelf.last_capacity();
-        let none = Room {
-            bytes: 0,
-            records: 0,
-        };
-        match self.next_capacity(last, none) {
-            Ok(capacity) => self.shelf.prepare(&self.site, capacity),
-            Err(error) => tracing::error!(%error, "no segment can be made"),
-        }
+        self.shelf.prepare(&self.site, self.next_capacity());
     }
 
     /// The end that recovery came to; `None` if the log was found as its end was recorded.
@@ -403,6 +386,12 @@ impl Log {
             mark: appender.mark,
         })
     }
+}
+
+/// The least length of a segment that has room for a batch.
+fn least(room: Room) -> Result<u64> {
+    let layout = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
+    Ok(layout.capacity)
 }
 
 fn too_large(room: Room) -> Error {

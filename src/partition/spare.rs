@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::site::Site;
 use crate::error::{Error, Result};
-use crate::format::Layout;
+use crate::format::{Layout, PAGE};
 use crate::index::INTERVAL;
 use crate::segment::{Page, read_page};
 use crate::sync::Watermark;
@@ -177,9 +177,10 @@ impl Shelf {
         self.attempts.wake();
     }
 
-    /// Makes the spare, or makes the one there longer: the preparer's duty. `capacity` is what
-    /// the log would choose by itself.
-    pub(crate) fn prepare(&self, site: &Site, capacity: u64) {
+    /// Makes the spare, or makes the one there longer: the preparer's duty. `natural` is the length
+    /// that the log would choose by itself. Where the disk has no room for that, and somebody waits,
+    /// it is shorter, down to what he needs.
+    pub(crate) fn prepare(&self, site: &Site, natural: u64) {
         let (spare, parked, number, wanted, placed) = {
             let mut state = self.state();
             state.begun += 1;
@@ -189,8 +190,8 @@ impl Shelf {
         };
         let spare =
             spare.or_else(|| parked.and_then(|(number, layout)| again(site, number, layout)));
-        let capacity = capacity.max(wanted);
-        let fresh = || match place(site, placed).and_then(|()| make(site, number, capacity)) {
+        let sizes = Sizes::of(natural, wanted);
+        let fresh = || match place(site, placed).and_then(|()| make(site, number, sizes)) {
             Ok(spare) => (Some(spare), Ok(())),
             Err(error) => (None, Err(error)),
         };
@@ -199,8 +200,8 @@ impl Shelf {
                 Ok(()) => fresh(),
                 Err(error) => (Some(spare), Err(error)),
             },
-            Some(spare) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
-            Some(spare) => grow(site, spare, capacity),
+            Some(spare) if spare.layout.capacity >= sizes.wish => (Some(spare), Ok(())),
+            Some(spare) => grow(site, spare, sizes),
             None => fresh(),
         };
         let useless = {
@@ -228,7 +229,47 @@ fn place(site: &Site, placed: bool) -> Result<()> {
     ensure_dir(site, &site.dir)
 }
 
-fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
+/// How long a spare is to be.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    wish: u64,
+    /// What is good enough where the disk has no room for more.
+    least: u64,
+}
+
+/// Segments are not made shorter than this for want of room, unless the log wishes it.
+const SHORTEST: u64 = 64 << 10;
+
+impl Sizes {
+    /// `natural` is the log's own choice, `wanted` what somebody waits for, or 0.
+    fn of(natural: u64, wanted: u64) -> Sizes {
+        let wish = natural.max(wanted);
+        let least = match wanted {
+            0 => wish,
+            wanted => wanted.max(SHORTEST).min(wish),
+        };
+        Sizes { wish, least }
+    }
+
+    /// Tries one length after another, each half of the one before, as long as the disk is full.
+    fn longest<T>(self, mut attempt: impl FnMut(u64) -> Result<T>) -> Result<T> {
+        let mut length = self.wish;
+        loop {
+            match attempt(length) {
+                Err(Error::StorageFull { .. }) if length > self.least => {
+                    length = (length / 2).next_multiple_of(PAGE).max(self.least);
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+fn make(site: &Site, number: u32, sizes: Sizes) -> Result<Spare> {
+    sizes.longest(|length| make_one(site, number, length))
+}
+
+fn make_one(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
     let path = site.segment(number);
     let layout = layout(&path, capacity)?;
     let created = match site.storage.create(&path, layout.capacity) {
@@ -285,16 +326,18 @@ fn throw_away(site: &Site, spare: &Spare) -> Result<()> {
 
 /// Makes a spare longer. One whose sync failed is thrown away, since no later sync of it could be
 /// believed.
-fn grow(site: &Site, spare: Spare, capacity: u64) -> (Option<Spare>, Result<()>) {
+fn grow(site: &Site, spare: Spare, sizes: Sizes) -> (Option<Spare>, Result<()>) {
     let path = site.segment(spare.number);
-    let layout = match layout(&path, capacity) {
+    let grown = sizes.longest(|length| {
+        let layout = layout(&path, length.max(spare.layout.capacity))?;
+        let grown = spare.file.grow(layout.capacity);
+        grown.map_err(|error| full(site, "grow", &path, layout.capacity, error))?;
+        Ok(layout)
+    });
+    let layout = match grown {
         Ok(layout) => layout,
         Err(error) => return (Some(spare), Err(error)),
     };
-    if let Err(error) = spare.file.grow(layout.capacity) {
-        let error = full(site, "grow", &path, layout.capacity, error);
-        return (Some(spare), Err(error));
-    }
     if let Err(error) = spare.file.sync() {
         discard(site, &path);
         return (None, Err(Error::io("sync", &path, error)));

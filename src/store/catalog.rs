@@ -176,7 +176,11 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
     let folder = store.root.join("topics").join(name);
     for (partition, cell) in (0..).zip(&topic.logs) {
         let name = folder_name(partition, cell.id());
-        discard(storage, &store.root, &folder.join(&name), &name)?;
+        let discarded = discard(storage, &store.root, &folder.join(&name), &name);
+        // The topic is gone, whatever becomes of its space: the next owner tries again.
+        if let Err(error) = discarded {
+            tracing::warn!(folder = %folder.display(), name, %error, "is not moved away yet");
+        }
     }
     if let Err(error) = storage.remove_dir(&folder)
         && error.kind() != std::io::ErrorKind::NotFound
@@ -184,5 +188,8 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         // Something of somebody else's lies in it, or a log that the journal does not know.
         tracing::warn!(folder = %folder.display(), %error, "the folder stays");
     }
-    empty_trash(storage, &store.root)
+    if let Err(error) = empty_trash(storage, &store.root) {
+        tracing::warn!(%error, "the trash is not empty yet");
+    }
+    Ok(())
 }

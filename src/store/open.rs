@@ -303,11 +303,18 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
 }
 
 /// Moves the folder of a deleted log to the trash. What is not a folder was not put there by the
-/// store, and stays.
+/// store, and stays. On a full disk, where nothing can be moved, it is emptied where it is.
 pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
     if !is_folder(storage, from)? {
         return Ok(());
     }
+    match move_to_trash(storage, root, from, name) {
+        Err(Error::StorageFull { .. }) => empty(storage, from),
+        moved => moved,
+    }
+}
+
+fn move_to_trash(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
     let trash = root.join("trash");
     match storage.create_dir(&trash) {
         Ok(()) => {}
@@ -343,15 +350,21 @@ pub(super) fn empty_trash(storage: &dyn Storage, root: &Path) -> Result<()> {
         if !is_folder(storage, &folder)? {
             continue;
         }
-        for file in names(storage, &folder)? {
-            let path = folder.join(&file);
-            if let Err(error) = storage.remove_file(&path) {
-                tracing::warn!(path = %path.display(), %error, "cannot be removed yet");
-            }
+        empty(storage, &folder)?;
+    }
+    Ok(())
+}
+
+/// Removes a folder that nobody needs, with the files in it.
+fn empty(storage: &dyn Storage, folder: &Path) -> Result<()> {
+    for file in names(storage, folder)? {
+        let path = folder.join(&file);
+        if let Err(error) = storage.remove_file(&path) {
+            tracing::warn!(path = %path.display(), %error, "cannot be removed yet");
         }
-        if let Err(error) = storage.remove_dir(&folder) {
-            tracing::warn!(path = %folder.display(), %error, "cannot be removed yet");
-        }
+    }
+    if let Err(error) = storage.remove_dir(folder) {
+        tracing::warn!(path = %folder.display(), %error, "cannot be removed yet");
     }
     Ok(())
 }
