@@ -27,6 +27,7 @@ const LIMITS: Limits = Limits {
     unsettled: 16 << 20,
     total: None,
     durability: Durability::Commit,
+    ahead: true,
 };
 
 /// What the journal may hold beyond its recorded end: no recorded end knows of it, so its own
@@ -139,6 +140,7 @@ impl Journal {
         };
         let journal = Journal(Shared::new(log, Mutex::new(book), &setting));
         journal.commit(&[Event::Epoch(Owner { epoch, ..owner })])?;
+        journal.log().make_ahead();
         let rides: Arc<dyn RedoSink> = Arc::clone(&journal.0) as _;
         setting.flusher.set_journal(rides);
         Ok(Opened {

@@ -127,7 +127,12 @@ impl Shared {
         Ok(())
     }
 
+    /// On a full disk a snapshot is due as soon as it lets go of a segment: that is the room that the
+    /// next one gets.
     fn is_due(&self, book: &Book) -> bool {
+        if self.log.lacks_room() && book.since > book.snapshot {
+            return true;
+        }
         let written = self.pins.written() - book.written;
         written >= MOST_BYTES.max(MOST_TIMES * book.snapshot)
             || should_snapshot(book.since, book.snapshot)
@@ -198,5 +203,6 @@ impl RedoSink for Shared {
         if let Err(error) = self.log.remove_below(keep) {
             tracing::warn!(%error, "the journal keeps what it does not need");
         }
+        self.log.try_again();
     }
 }

@@ -55,6 +55,9 @@ pub(crate) struct Limits {
     pub(crate) total: Option<u64>,
     /// When what is written is synced.
     pub(crate) durability: Durability,
+    /// The next segment is made as soon as the last one has taken over, and shorter where there is no
+    /// room: so that a full disk finds it made.
+    pub(crate) ahead: bool,
 }
 
 /// One partition's records: one writer at a time, any number of readers.
@@ -234,10 +237,10 @@ impl Log {
     /// Lets the partition go, and shows what was written: everything below the offset returned.
     pub(super) fn show(self: &Arc<Self>, appender: MutexGuard<'_, Appender>) -> u64 {
         let next = appender.mark.next;
-        let half_full = self.is_half_full(&appender);
+        let in_time = self.limits.load().ahead || self.is_half_full(&appender);
         drop(appender);
         self.written.advance(next);
-        if half_full && !self.shelf.has_spare() {
+        if in_time && !self.shelf.has_spare() {
             self.ask_preparer();
         }
         next
@@ -254,6 +257,28 @@ impl Log {
 
     pub(super) fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {
         Arc::clone(self) as Arc<dyn DirtyLog>
+    }
+
+    /// Sees to the next segment, which is to be there ahead, before anything else is written. Where
+    /// there is no room for it, appending tells when it needs it.
+    pub(crate) fn make_ahead(self: &Arc<Self>) {
+        let seen = self.shelf.want(0);
+        self.setting.preparer.assist(self.as_dirty());
+        if let Err(error) = self.shelf.wait(seen, || self.gate.is_over()) {
+            tracing::debug!(log = self.site.log, %error, "the next segment is not there ahead");
+        }
+    }
+
+    /// Asks for the next segment, where it is to be there ahead and could not be made before.
+    pub(crate) fn try_again(self: &Arc<Self>) {
+        if self.limits.load().ahead && !self.shelf.has_spare() {
+            self.ask_preparer();
+        }
+    }
+
+    /// Whether there is no room for the next segment, and there would be if old ones went.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.shelf.lacks_room() && self.segments.now().len() > 1
     }
 
     fn ask_preparer(self: &Arc<Self>) {
@@ -366,7 +391,8 @@ impl Log {
 
     /// The preparer's duty.
     pub(super) fn prepare_spare(&self) {
-        self.shelf.prepare(&self.site, self.next_capacity());
+        let ahead = self.limits.load().ahead;
+        self.shelf.prepare(&self.site, self.next_capacity(), ahead);
     }
 
     /// The end that recovery came to; `None` if the log was found as its end was recorded.

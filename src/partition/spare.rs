@@ -155,6 +155,12 @@ impl Shelf {
         self.state().spare.as_ref().is_some_and(|it| !it.spoiled)
     }
 
+    /// Whether there is none, since the disk was full when it was to be made.
+    pub(crate) fn lacks_room(&self) -> bool {
+        let state = self.state();
+        state.spare.is_none() && matches!(state.failed, Some(Error::StorageFull { .. }))
+    }
+
     /// Says that a spare of at least that length is needed; the number of attempts begun so far.
     pub(crate) fn want(&self, capacity: u64) -> u64 {
         let mut state = self.state();
@@ -178,9 +184,9 @@ impl Shelf {
     }
 
     /// Makes the spare, or makes the one there longer: the preparer's duty. `natural` is the length
-    /// that the log would choose by itself. Where the disk has no room for that, and somebody waits,
-    /// it is shorter, down to what he needs.
-    pub(crate) fn prepare(&self, site: &Site, natural: u64) {
+    /// that the log would choose by itself. Where the disk has no room for that, and somebody waits or
+    /// it is to be there `ahead` at any rate, it is shorter, down to what is needed.
+    pub(crate) fn prepare(&self, site: &Site, natural: u64, ahead: bool) {
         let (spare, parked, number, wanted, placed) = {
             let mut state = self.state();
             state.begun += 1;
@@ -190,7 +196,7 @@ impl Shelf {
         };
         let spare =
             spare.or_else(|| parked.and_then(|(number, layout)| again(site, number, layout)));
-        let sizes = Sizes::of(natural, wanted);
+        let sizes = Sizes::of(natural, wanted, ahead);
         let fresh = || match place(site, placed).and_then(|()| make(site, number, sizes)) {
             Ok(spare) => (Some(spare), Ok(())),
             Err(error) => (None, Err(error)),
@@ -237,16 +243,19 @@ struct Sizes {
     least: u64,
 }
 
-/// Segments are not made shorter than this for want of room, unless the log wishes it.
-const SHORTEST: u64 = 64 << 10;
+/// For want of room a segment is made as short as this, unless a topic wishes it shorter; and one
+/// that is to be there at any rate as short as that, so that it finds what the others leave.
+const SHORT: u64 = 64 << 10;
+const SHORTEST: u64 = 16 << 10;
 
 impl Sizes {
     /// `natural` is the log's own choice, `wanted` what somebody waits for, or 0.
-    fn of(natural: u64, wanted: u64) -> Sizes {
+    fn of(natural: u64, wanted: u64, ahead: bool) -> Sizes {
         let wish = natural.max(wanted);
-        let least = match wanted {
-            0 => wish,
-            wanted => wanted.max(SHORTEST).min(wish),
+        let least = match (wanted, ahead) {
+            (0, false) => wish,
+            (wanted, false) => wanted.max(SHORT).min(wish),
+            (wanted, true) => wanted.max(SHORTEST).min(wish),
         };
         Sizes { wish, least }
     }

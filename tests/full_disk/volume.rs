@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -135,7 +136,11 @@ impl Volume {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = self.dir().join(format!("ballast-{number}"));
         let mut ballast = Ballast { path, held: 0 };
-        let file = File::create(&ballast.path).unwrap();
+        let file = match File::create(&ballast.path) {
+            // Fuller than that it cannot be.
+            Err(error) if error.kind() == ErrorKind::StorageFull => return ballast,
+            made => made.unwrap(),
+        };
         let mut held = 0;
         let mut piece = self.free().saturating_sub(free);
         // What a file system says is free it need not give.
@@ -180,6 +185,9 @@ pub struct Ballast {
 
 impl Ballast {
     fn release(&self) -> std::io::Result<()> {
+        if self.held == 0 {
+            return Ok(());
+        }
         let dir = File::open(self.path.parent().unwrap())?;
         let free = || statvfs(self.path.parent().unwrap()).map(|it| it.f_bavail * it.f_frsize);
         let before = free()?;
