@@ -246,7 +246,12 @@ impl Journal {
     /// Appends payloads as one batch; the offset of the first.
     fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
         let mut records = writables(payloads)?;
-        let written = self.log().write(&mut records, stamp);
+        let mut written = self.log().write(&mut records, stamp);
+        if matches!(written, Err(Error::StorageFull { .. })) {
+            // What pinned its old segments may have been settled since its last round.
+            self.0.cut();
+            written = self.log().write(&mut records, stamp);
+        }
         let written = written.inspect_err(|error| {
             if let Error::InDoubt { cause, .. } = error {
                 // What is acknowledged from here on could be undone by a fact that turns up.

@@ -276,9 +276,16 @@ impl Log {
         }
     }
 
-    /// Whether there is no room for the next segment, and there would be if old ones went.
+    /// Whether there is no room for the next segment, as long as it should be, and there would be if
+    /// old ones went.
     pub(crate) fn lacks_room(&self) -> bool {
-        self.shelf.lacks_room() && self.segments.now().len() > 1
+        self.shelf.lacks_room(self.next_capacity()) && self.segments.now().len() > 1
+    }
+
+    /// The offset with which the last segment begins.
+    pub(crate) fn last_base(&self) -> Result<u64> {
+        let links = self.segments.now();
+        links.last().map_or(Ok(0), |last| last.base(&self.site))
     }
 
     fn ask_preparer(self: &Arc<Self>) {

@@ -155,10 +155,14 @@ impl Shelf {
         self.state().spare.as_ref().is_some_and(|it| !it.spoiled)
     }
 
-    /// Whether there is none, since the disk was full when it was to be made.
-    pub(crate) fn lacks_room(&self) -> bool {
+    /// Whether there is none, since the disk was full when it was to be made, or one that is shorter
+    /// than that for the same reason.
+    pub(crate) fn lacks_room(&self, natural: u64) -> bool {
         let state = self.state();
-        state.spare.is_none() && matches!(state.failed, Some(Error::StorageFull { .. }))
+        match &state.spare {
+            Some(spare) => spare.layout.capacity < natural,
+            None => matches!(state.failed, Some(Error::StorageFull { .. })),
+        }
     }
 
     /// Says that a spare of at least that length is needed; the number of attempts begun so far.

@@ -16,6 +16,7 @@ mod cutting;
 mod damage;
 mod ends;
 mod foreign;
+mod full;
 mod groups;
 mod limits;
 mod locks;
