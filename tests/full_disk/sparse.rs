@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidelog::{Result, Start, Store, Subscription, Topic, TopicOptions, verify};
 
 use crate::book::{Book, is_full};
-use crate::volume::{Kind, Volume, everywhere};
+use crate::volume::{Volume, everywhere};
 
 const RECORD: usize = 24 << 10;
 
