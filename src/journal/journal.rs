@@ -247,7 +247,7 @@ impl Journal {
     fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
         let mut records = writables(payloads)?;
         let mut written = self.log().write(&mut records, stamp);
-        if matches!(written, Err(Error::StorageFull { .. })) {
+        if matches!(written, Err(Error::StorageFull { .. })) && self.log().lacks_room() {
             // What pinned its old segments may have been settled since its last round.
             self.0.cut();
             written = self.log().write(&mut records, stamp);
