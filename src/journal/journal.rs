@@ -27,6 +27,7 @@ const LIMITS: Limits = Limits {
     unsettled: 16 << 20,
     total: None,
     durability: Durability::Commit,
+    ahead: true,
 };
 
 /// What the journal may hold beyond its recorded end: no recorded end knows of it, so its own
@@ -139,6 +140,7 @@ impl Journal {
         };
         let journal = Journal(Shared::new(log, Mutex::new(book), &setting));
         journal.commit(&[Event::Epoch(Owner { epoch, ..owner })])?;
+        journal.log().make_ahead();
         let rides: Arc<dyn RedoSink> = Arc::clone(&journal.0) as _;
         setting.flusher.set_journal(rides);
         Ok(Opened {
@@ -254,7 +256,12 @@ impl Journal {
     /// Appends payloads as one batch; the offset of the first.
     fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
         let mut records = writables(payloads)?;
-        let written = self.log().write(&mut records, stamp);
+        let mut written = self.log().write(&mut records, stamp);
+        if matches!(written, Err(Error::StorageFull { .. })) && self.log().lacks_room() {
+            // What pinned its old segments may have been settled since its last round.
+            self.0.cut();
+            written = self.log().write(&mut records, stamp);
+        }
         let written = written.inspect_err(|error| {
             if let Error::InDoubt { cause, .. } = error {
                 // What is acknowledged from here on could be undone by a fact that turns up.

@@ -14,6 +14,7 @@ use crate::flush::{Crew, DirtyLog, Pins, RedoSink};
 use crate::format::Parts;
 use crate::partition::{Log, Setting};
 use crate::segment::Writable;
+use crate::sync::{AtomicU64, Ordering};
 use crate::sys::Clock;
 
 /// Whatever is written counts for a snapshot, which is what lets go of old segments: at this many
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     me: Weak<Shared>,
     /// What a snapshot that is written folds up to, and the offset behind its last part.
     written: Mutex<Option<(u64, u64)>>,
+    /// What the newest durable snapshot of this owner folds up to.
+    folded: AtomicU64,
 }
 
 impl std::fmt::Debug for Shared {
@@ -73,6 +76,7 @@ impl Shared {
             flusher: Arc::clone(&setting.flusher),
             me: Weak::clone(me),
             written: Mutex::new(None),
+            folded: AtomicU64::new(0),
         })
     }
 
@@ -127,7 +131,14 @@ impl Shared {
         Ok(())
     }
 
+    /// On a full disk a snapshot is due in every segment, early: it lets go of the one before, which
+    /// is the room that the next one gets.
     fn is_due(&self, book: &Book) -> bool {
+        let newest = self.written().map_or(0, |(folds_to, _)| folds_to);
+        let newest = newest.max(self.folded.load(Ordering::Acquire));
+        if self.log.lacks_room() && self.log.last_base().is_ok_and(|base| newest < base) {
+            return true;
+        }
         let written = self.pins.written() - book.written;
         written >= MOST_BYTES.max(MOST_TIMES * book.snapshot)
             || should_snapshot(book.since, book.snapshot)
@@ -143,6 +154,16 @@ impl Shared {
             written: self.pins.written(),
             bytes: parts.iter().map(|part| part.len() as u64).sum(),
             parts: parts.into(),
+        }
+    }
+
+    /// Lets go of the segments below what the newest durable snapshot folds, and below all redo that a
+    /// log still needs.
+    pub(super) fn cut(&self) {
+        let folded = self.folded.load(Ordering::Acquire);
+        let keep = self.pins.lowest().unwrap_or(folded).min(folded);
+        if let Err(error) = self.log.remove_below(keep) {
+            tracing::warn!(%error, "the journal keeps what it does not need");
         }
     }
 
@@ -181,8 +202,8 @@ impl RedoSink for Shared {
         self.log.gate().failure()
     }
 
-    /// Lets go of the segments below what the newest durable snapshot folds, and below all redo
-    /// that a log still needs; what a failed one needs is to be copied out before the next time.
+    /// Lets go of what is not needed; what a failed log needs is to be copied out before the next
+    /// time.
     fn tidy(&self) {
         if self.pins.orphan().is_some()
             && let Some(me) = self.me.upgrade()
@@ -191,12 +212,12 @@ impl RedoSink for Shared {
         }
         let durable = self.log.durable();
         let ripe = self.written().take_if(|(_, end)| *end <= durable);
-        let Some((folds_to, _)) = ripe else {
-            return;
-        };
-        let keep = self.pins.lowest().unwrap_or(folds_to).min(folds_to);
-        if let Err(error) = self.log.remove_below(keep) {
-            tracing::warn!(%error, "the journal keeps what it does not need");
+        if let Some((folds_to, _)) = ripe {
+            self.folded.fetch_max(folds_to, Ordering::AcqRel);
         }
+        if ripe.is_some() || self.log.lacks_room() {
+            self.cut();
+        }
+        self.log.try_again();
     }
 }

@@ -1,7 +1,7 @@
 //! The limits of a log.
 
 use crate::options::Durability;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// The limits of a log; they may change while it is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +13,9 @@ pub(crate) struct Limits {
     pub(crate) total: Option<u64>,
     /// When what is written is synced.
     pub(crate) durability: Durability,
+    /// The next segment is made as soon as the last one has taken over, and shorter where there is no
+    /// room: so that a full disk finds it made.
+    pub(crate) ahead: bool,
 }
 
 /// The limits as they are now. Each append looks at them, so looking costs loads only; whoever looks
@@ -26,6 +29,7 @@ pub(super) struct Live {
     total: AtomicU64,
     /// Nanoseconds; `NONE` for when it is asked for.
     sync_after: AtomicU64,
+    ahead: AtomicBool,
 }
 
 const NONE: u64 = u64::MAX;
@@ -38,6 +42,7 @@ impl Live {
             unsettled: AtomicU64::new(0),
             total: AtomicU64::new(0),
             sync_after: AtomicU64::new(0),
+            ahead: AtomicBool::new(false),
         };
         live.store(limits);
         live
@@ -50,6 +55,7 @@ impl Live {
         set(&self.unsettled, limits.unsettled);
         set(&self.total, limits.total.unwrap_or(NONE));
         set(&self.sync_after, limits.durability.nanos().unwrap_or(NONE));
+        self.ahead.store(limits.ahead, Ordering::Release);
     }
 
     pub(super) fn load(&self) -> Limits {
@@ -61,6 +67,7 @@ impl Live {
             unsettled: get(&self.unsettled),
             total: some(&self.total),
             durability: Durability::from_nanos(some(&self.sync_after)),
+            ahead: self.ahead.load(Ordering::Acquire),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::spare::Shelf;
 use super::window::Window;
 use crate::error::{Error, Flaw, Part, Result};
 use crate::flush::{Crew, DirtyLog, Pins};
-use crate::format::Layout;
+use crate::format::{Layout, PAGE};
 use crate::index::INTERVAL;
 use crate::options::{MAX_RECORD_BYTES, Visibility};
 use crate::segment::{Room, Writable};
@@ -241,12 +241,12 @@ impl Log {
     /// Lets the partition go, and shows what was written: everything below the offset returned.
     pub(super) fn show(self: &Arc<Self>, appender: MutexGuard<'_, Appender>) -> u64 {
         let next = appender.mark.next;
-        let half_full = self.is_half_full(&appender);
+        let in_time = self.limits.load().ahead || self.is_half_full(&appender);
         let window = self.wants_window(&appender);
         drop(appender);
         self.written
             .advance_and_ring(next, &self.setting.bells.written);
-        if half_full && !self.shelf.has_spare() {
+        if in_time && !self.shelf.has_spare() {
             self.ask_preparer();
         } else if window {
             self.setting.preparer.request(self.as_dirty());
@@ -265,6 +265,35 @@ impl Log {
 
     pub(super) fn as_dirty(self: &Arc<Self>) -> Arc<dyn DirtyLog> {
         Arc::clone(self) as Arc<dyn DirtyLog>
+    }
+
+    /// Sees to the next segment, which is to be there ahead, before anything else is written. Where
+    /// there is no room for it, appending tells when it needs it.
+    pub(crate) fn make_ahead(self: &Arc<Self>) {
+        let seen = self.shelf.want(0);
+        self.setting.preparer.assist(self.as_dirty());
+        if let Err(error) = self.shelf.wait(seen, || self.gate.is_over()) {
+            tracing::debug!(log = self.site.log, %error, "the next segment is not there ahead");
+        }
+    }
+
+    /// Asks for the next segment, where it is to be there ahead and could not be made before.
+    pub(crate) fn try_again(self: &Arc<Self>) {
+        if self.limits.load().ahead && !self.shelf.has_spare() {
+            self.ask_preparer();
+        }
+    }
+
+    /// Whether there is no room for the next segment, as long as it should be, and there would be if
+    /// old ones went.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.shelf.lacks_room(self.next_capacity()) && self.segments.now().len() > 1
+    }
+
+    /// The offset with which the last segment begins.
+    pub(crate) fn last_base(&self) -> Result<u64> {
+        let links = self.segments.now();
+        links.last().map_or(Ok(0), |last| last.base(&self.site))
     }
 
     pub(super) fn ask_preparer(self: &Arc<Self>) {
@@ -324,27 +353,20 @@ impl Log {
         })
     }
 
-    /// The length of the next segment, as the log would choose it; more if `room` needs more.
-    fn next_capacity(&self, last: Option<u64>, room: Room) -> Result<u64> {
+    /// The length of the next segment, as the log would choose it.
+    fn next_capacity(&self) -> u64 {
         let limits = self.limits.load();
+        let last = self.shelf.last_capacity();
         let natural = last.map_or(limits.first_segment, |last| {
             last.saturating_mul(2)
                 .clamp(limits.first_segment, limits.max_segment)
         });
-        let needed = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
-        let natural = natural.next_multiple_of(4096);
-        let fits = Layout::new(natural, INTERVAL).is_ok_and(|it| it.records_len() >= room.bytes);
-        Ok(if fits {
-            natural
-        } else {
-            natural.max(needed.capacity)
-        })
+        natural.next_multiple_of(PAGE)
     }
 
     /// Lets the spare take over, if there is one that has room for the batch.
     pub(super) fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
-        let least = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
-        let Some(mut spare) = self.shelf.take(least.capacity) else {
+        let Some(mut spare) = self.shelf.take(least(room)?) else {
             return Ok(false);
         };
         let signature = Signature {
@@ -392,8 +414,7 @@ impl Log {
     /// Says that the next segment must have room for the batch; how many attempts to make one had
     /// begun before.
     pub(super) fn want_spare(&self, room: Room) -> Result<u64> {
-        let last = self.lock().last.map(|last| last.capacity);
-        Ok(self.shelf.want(self.next_capacity(last, room)?))
+        Ok(self.shelf.want(least(room)?))
     }
 
     /// The preparer's duty. Behind who closes the log, or deletes it, nothing is made any more: the
@@ -402,15 +423,8 @@ impl Log {
         if self.gate.is_over() {
             return;
         }
-        let last = self.shelf.last_capacity();
-        let none = Room {
-            bytes: 0,
-            records: 0,
-        };
-        match self.next_capacity(last, none) {
-            Ok(capacity) => self.shelf.prepare(&self.site, capacity),
-            Err(error) => tracing::error!(%error, "no segment can be made"),
-        }
+        let ahead = self.limits.load().ahead;
+        self.shelf.prepare(&self.site, self.next_capacity(), ahead);
     }
 
     /// The end that recovery came to; `None` if the log was found as its end was recorded.
@@ -430,6 +444,12 @@ impl Log {
             mark: appender.mark,
         })
     }
+}
+
+/// The least length of a segment that has room for a batch.
+fn least(room: Room) -> Result<u64> {
+    let layout = Layout::for_records(room.bytes, INTERVAL).ok_or_else(|| too_large(room))?;
+    Ok(layout.capacity)
 }
 
 fn too_large(room: Room) -> Error {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::site::Site;
 use crate::error::{Error, Result};
-use crate::format::Layout;
+use crate::format::{Layout, PAGE};
 use crate::index::INTERVAL;
 use crate::segment::{Page, read_page};
 use crate::sync::Watermark;
@@ -158,6 +158,16 @@ impl Shelf {
         self.state().spare.as_ref().is_some_and(|it| !it.spoiled)
     }
 
+    /// Whether there is none, since the disk was full when it was to be made, or one that is shorter
+    /// than that for the same reason.
+    pub(crate) fn lacks_room(&self, natural: u64) -> bool {
+        let state = self.state();
+        match &state.spare {
+            Some(spare) => spare.layout.capacity < natural,
+            None => matches!(state.failed, Some(Error::StorageFull { .. })),
+        }
+    }
+
     /// Says that a spare of at least that length is needed; the number of attempts begun so far.
     pub(crate) fn want(&self, capacity: u64) -> u64 {
         let mut state = self.state();
@@ -201,9 +211,10 @@ impl Shelf {
         std::mem::take(&mut self.state().asked)
     }
 
-    /// Makes the spare, or makes the one there longer: the preparer's duty. `capacity` is what
-    /// the log would choose by itself.
-    pub(crate) fn prepare(&self, site: &Site, capacity: u64) {
+    /// Makes the spare, or makes the one there longer: the preparer's duty. `natural` is the length
+    /// that the log would choose by itself. Where the disk has no room for that, and somebody waits or
+    /// it is to be there `ahead` at any rate, it is shorter, down to what is needed.
+    pub(crate) fn prepare(&self, site: &Site, natural: u64, ahead: bool) {
         let (spare, parked, number, wanted, placed) = {
             let mut state = self.state();
             state.begun += 1;
@@ -213,8 +224,8 @@ impl Shelf {
         };
         let spare =
             spare.or_else(|| parked.and_then(|(number, layout)| again(site, number, layout)));
-        let capacity = capacity.max(wanted);
-        let fresh = || match place(site, placed).and_then(|()| make(site, number, capacity)) {
+        let sizes = Sizes::of(natural, wanted, ahead);
+        let fresh = || match place(site, placed).and_then(|()| make(site, number, sizes)) {
             Ok(spare) => (Some(spare), Ok(())),
             Err(error) => (None, Err(error)),
         };
@@ -223,8 +234,8 @@ impl Shelf {
                 Ok(()) => fresh(),
                 Err(error) => (Some(spare), Err(error)),
             },
-            Some(spare) if spare.layout.capacity >= capacity => (Some(spare), Ok(())),
-            Some(spare) => grow(site, spare, capacity),
+            Some(spare) if spare.layout.capacity >= sizes.wish => (Some(spare), Ok(())),
+            Some(spare) => grow(site, spare, sizes),
             None => fresh(),
         };
         let useless = {
@@ -252,7 +263,50 @@ fn place(site: &Site, placed: bool) -> Result<()> {
     ensure_dir(site, &site.dir)
 }
 
-fn make(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
+/// How long a spare is to be.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    wish: u64,
+    /// What is good enough where the disk has no room for more.
+    least: u64,
+}
+
+/// For want of room a segment is made as short as this, unless a topic wishes it shorter; and one
+/// that is to be there at any rate as short as that, so that it finds what the others leave.
+const SHORT: u64 = 64 << 10;
+const SHORTEST: u64 = 16 << 10;
+
+impl Sizes {
+    /// `natural` is the log's own choice, `wanted` what somebody waits for, or 0.
+    fn of(natural: u64, wanted: u64, ahead: bool) -> Sizes {
+        let wish = natural.max(wanted);
+        let least = match (wanted, ahead) {
+            (0, false) => wish,
+            (wanted, false) => wanted.max(SHORT).min(wish),
+            (wanted, true) => wanted.max(SHORTEST).min(wish),
+        };
+        Sizes { wish, least }
+    }
+
+    /// Tries one length after another, each half of the one before, as long as the disk is full.
+    fn longest<T>(self, mut attempt: impl FnMut(u64) -> Result<T>) -> Result<T> {
+        let mut length = self.wish;
+        loop {
+            match attempt(length) {
+                Err(Error::StorageFull { .. }) if length > self.least => {
+                    length = (length / 2).next_multiple_of(PAGE).max(self.least);
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+fn make(site: &Site, number: u32, sizes: Sizes) -> Result<Spare> {
+    sizes.longest(|length| make_one(site, number, length))
+}
+
+fn make_one(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
     let path = site.segment(number);
     let layout = layout(&path, capacity)?;
     let created = match site.storage.create(&path, layout.capacity) {
@@ -309,16 +363,18 @@ fn throw_away(site: &Site, spare: &Spare) -> Result<()> {
 
 /// Makes a spare longer. One whose sync failed is thrown away, since no later sync of it could be
 /// believed.
-fn grow(site: &Site, spare: Spare, capacity: u64) -> (Option<Spare>, Result<()>) {
+fn grow(site: &Site, spare: Spare, sizes: Sizes) -> (Option<Spare>, Result<()>) {
     let path = site.segment(spare.number);
-    let layout = match layout(&path, capacity) {
+    let grown = sizes.longest(|length| {
+        let layout = layout(&path, length.max(spare.layout.capacity))?;
+        let grown = spare.file.grow(layout.capacity);
+        grown.map_err(|error| full(site, "grow", &path, layout.capacity, error))?;
+        Ok(layout)
+    });
+    let layout = match grown {
         Ok(layout) => layout,
         Err(error) => return (Some(spare), Err(error)),
     };
-    if let Err(error) = spare.file.grow(layout.capacity) {
-        let error = full(site, "grow", &path, layout.capacity, error);
-        return (Some(spare), Err(error));
-    }
     if let Err(error) = spare.file.sync() {
         discard(site, &path);
         return (None, Err(Error::io("sync", &path, error)));

@@ -253,6 +253,7 @@ impl TopicInner {
             unsettled: settings.unsettled_bytes,
             total: settings.max_total_bytes.map(|total| total / partitions),
             durability: Durability::from_nanos(settings.sync_after_nanos),
+            ahead: false,
         }
     }
 

@@ -315,17 +315,25 @@ fn tidy(storage: &dyn Storage, root: &Path, fold: &Fold, ids: &mut Ids) -> Resul
 }
 
 /// Moves the folder of a deleted log to the trash. What is not a folder was not put there by the
-/// store, and stays. It is only space: what cannot be moved is left for the next opening.
+/// store, and stays. It is only space: what cannot be moved is left for the next opening; on a full
+/// disk, where nothing can be moved, it is emptied where it is.
 pub(super) fn discard(storage: &dyn Storage, root: &Path, from: &Path, name: &str) {
-    if let Err(error) = to_trash(storage, root, from, name) {
+    if let Err(error) = throw_away(storage, root, from, name) {
         tracing::warn!(path = %from.display(), %error, "cannot be removed yet");
     }
 }
 
-fn to_trash(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
+fn throw_away(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
     if !is_folder(storage, from)? {
         return Ok(());
     }
+    match move_to_trash(storage, root, from, name) {
+        Err(Error::StorageFull { .. }) => remove_folder(storage, from),
+        moved => moved,
+    }
+}
+
+fn move_to_trash(storage: &dyn Storage, root: &Path, from: &Path, name: &str) -> Result<()> {
     let trash = root.join("trash");
     match storage.create_dir(&trash) {
         Ok(()) => {}

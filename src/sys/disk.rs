@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memmap2::MmapOptions;
-use rustix::fs::{Advice, CWD, FileType, Mode as Bits, OFlags};
+use rustix::fs::{Advice, CWD, FileType, IFlags, Mode as Bits, OFlags};
 use rustix::io::Errno;
 
 use super::allocate::allocate;
@@ -119,6 +119,7 @@ impl Storage for Disk {
         let flags = flags(Access::Write) | OFlags::CREATE | OFlags::EXCL;
         let fd = retry(|| rustix::fs::open(path, flags, self.mode.file()))?;
         let made = set_mode(&fd, self.mode.file())
+            .map(|()| overwrite_in_place(&fd))
             .and_then(|()| allocate(fd.as_fd(), 0, len))
             .and_then(|()| self.handle(fd));
         if made.is_err()
@@ -396,6 +397,21 @@ fn kind_of(kind: fs::FileType) -> Kind {
         Kind::Folder
     } else {
         Kind::Other
+    }
+}
+
+/// Has btrfs write into the blocks that the file has, and not into new ones, which a full disk does
+/// not give: decision 8. Where that cannot be had, writing may need room that was not reserved.
+fn overwrite_in_place(fd: &OwnedFd) {
+    const BTRFS: u32 = 0x9123_683E;
+    let magic = retry(|| rustix::fs::fstatfs(fd)).map(|fs| fs.f_type as u32);
+    if magic != Ok(BTRFS) {
+        return;
+    }
+    let flags = rustix::fs::ioctl_getflags(fd);
+    let set = flags.and_then(|flags| rustix::fs::ioctl_setflags(fd, flags | IFlags::NOCOW));
+    if let Err(error) = set {
+        tracing::debug!(%error, "a file is copied on write");
     }
 }
 

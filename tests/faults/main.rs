@@ -19,6 +19,7 @@ mod damage;
 mod ends;
 mod foreign;
 mod forked;
+mod full;
 mod futures;
 mod groups;
 mod limits;
