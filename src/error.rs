@@ -276,9 +276,9 @@ pub enum Error {
         reason: String,
     },
 
-    /// A reader of written records stands beyond the end: what it had read was not durable, and a
-    /// crash has taken it. It goes on at the end.
-    #[error("{0} is not there: it was read before it was durable, and lost in a crash")]
+    /// A reader of written records stands beyond the end: what it had read there was not durable, and
+    /// a crash has taken it; or it was sent there and nothing ever was. It goes on at the end.
+    #[error("{0} lies beyond the end: if it was read, it was not durable, and lost in a crash")]
     Truncated(Span),
 
     /// The record was removed by retention.

@@ -133,3 +133,41 @@ fn a_follower_of_written_records_is_told_of_a_failed_sync() {
     topic.flush().unwrap_err();
     assert!(matches!(tail.next(), Err(Error::Failed { .. })));
 }
+
+/// Four threads append durably while somebody reads written records, and new readers begin at the latest
+/// one again and again: each record comes once, in order, and nobody is told that anything was lost.
+#[test]
+fn readers_of_written_records_beside_busy_appenders_miss_nothing() {
+    const EACH: u64 = 1500;
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    let topic = store.topic("busy").unwrap();
+    let partition = topic.partition(0).unwrap();
+    thread::scope(|scope| {
+        let appenders: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        topic.append(Record::new("more")).unwrap();
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let tail = topic.follow(Start::Earliest).unwrap();
+            let mut tail = tail.visibility(Visibility::Written);
+            for offset in 0..4 * EACH {
+                let record = tail.next_timeout(LIMIT).unwrap().unwrap();
+                assert_eq!(record.offset(), offset);
+            }
+        });
+        while !appenders.iter().all(|it| it.is_finished()) {
+            let cursor = partition.cursor(Start::Latest).unwrap();
+            let mut cursor = cursor.visibility(Visibility::Written);
+            let from = cursor.offset();
+            if let Some(record) = cursor.next().unwrap() {
+                assert_eq!(record.offset(), from);
+            }
+        }
+    });
+}

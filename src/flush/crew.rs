@@ -1,5 +1,6 @@
 //! A few threads that do one duty for many logs, and claim a log while they do.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
@@ -10,6 +11,17 @@ use super::together::together;
 use super::{DirtyLog, Next, RedoSink};
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
+
+thread_local! {
+    /// This thread is in the middle of a duty.
+    static SERVING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is in the middle of a duty, and so in code that it calls there: a waker. Who
+/// waits for a crew to end would wait for himself.
+pub(crate) fn is_serving() -> bool {
+    SERVING.get()
+}
 
 /// The duty of a crew, for one log.
 pub(crate) type Duty = fn(&dyn DirtyLog) -> Next;
@@ -38,6 +50,13 @@ impl Shared {
 
     /// Does a job, and wakes whoever can go on then.
     fn serve(&self, job: Job) {
+        let before = SERVING.replace(true);
+        self.do_job(job);
+        SERVING.set(before);
+        self.wake();
+    }
+
+    fn do_job(&self, job: Job) {
         match job {
             Job::Alone(log) => {
                 let duty = AssertUnwindSafe(|| (self.duty)(log.as_ref()));
@@ -65,7 +84,6 @@ impl Shared {
                 }
             }
         }
-        self.wake();
     }
 
     /// Wakes whoever can go on, now that a claim was given back.
@@ -170,12 +188,6 @@ impl Crew {
 
     fn handles(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether this very thread is one of the crew's: who waits here for the crew waits for ever.
-    pub(crate) fn is_here(&self) -> bool {
-        let me = std::thread::current().id();
-        self.handles().iter().any(|it| it.thread().id() == me)
     }
 
     /// Whether callers must do the work themselves, by [`Crew::turn`].

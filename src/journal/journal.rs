@@ -175,13 +175,16 @@ impl Journal {
         self.wait(end)
     }
 
-    /// As [`Journal::commit`], without blocking while the round is under way.
-    pub(crate) async fn committed(&self, events: &[Event]) -> Result<()> {
-        if events.is_empty() {
-            return Ok(());
-        }
-        let end = self.write(events)?;
-        let durable = self.log().until_durable(end - 1..end).await;
+    /// States facts for who does not block: they are durable when [`Journal::until`] this offset
+    /// resolves.
+    pub(crate) fn state(&self, events: &[Event]) -> Result<u64> {
+        self.write(events)
+    }
+
+    /// As [`Journal::wait`], without blocking.
+    pub(crate) async fn until(&self, end: u64) -> Result<()> {
+        let last = end.saturating_sub(1);
+        let durable = self.log().until_durable(last..end).await;
         durable.map_err(failed)
     }
 

@@ -37,6 +37,8 @@ pub(crate) struct Lent<'a> {
     pub(crate) frame: Frame<'a>,
     /// Where it lies.
     pub(crate) segment: &'a Segment,
+    /// It is durable: neither a crash nor a failed sync changes its bytes any more.
+    pub(crate) durable: bool,
 }
 
 impl Cursor {
@@ -68,12 +70,13 @@ impl Cursor {
 
     /// Whether there is a record to be read, or something to be told about its place.
     pub(crate) fn is_ready(&self) -> bool {
-        self.next < self.log.visible(self.visibility) || self.is_beyond()
+        self.next < self.log.visible(self.visibility) || self.is_beyond().is_some()
     }
 
-    /// Whether it stands where a reader of written records can only have come before a crash.
-    fn is_beyond(&self) -> bool {
-        self.visibility == Visibility::Written && self.next > self.log.written()
+    /// The end, for a reader of written records who stands beyond it.
+    fn is_beyond(&self) -> Option<u64> {
+        let end = self.log.written();
+        (self.visibility == Visibility::Written && self.next > end).then_some(end)
     }
 
     /// Goes elsewhere.
@@ -120,10 +123,10 @@ impl Cursor {
     /// version is not gone past but by seeking.
     pub(crate) fn next(&mut self, limit: u64) -> Result<Option<Lent<'_>>> {
         self.log.gate().reads(self.log.site())?;
-        if self.is_beyond() {
-            let beyond = std::mem::replace(&mut self.next, self.log.written());
-            self.at = None;
-            return Err(self.log.site().truncated(self.next..beyond));
+        if let Some(end) = self.is_beyond() {
+            let beyond = self.next;
+            self.seek(end);
+            return Err(self.log.site().truncated(end..beyond));
         }
         let end = self.log.visible(self.visibility).min(limit);
         if self.next >= end {
@@ -151,6 +154,8 @@ impl Cursor {
                         offset,
                         frame,
                         segment,
+                        durable: self.visibility == Visibility::Durable
+                            || offset < self.log.durable(),
                     }));
                 }
                 _ => Trouble::Flaw(Flaw::Stale),

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
 
 use super::appender::Appender;
-use super::log::Log;
+use super::log::{Log, Unlocked};
 use super::park::Wanted;
 use crate::error::{Error, Result, Span};
 use crate::flush::{DirtyLog, Next};
@@ -114,7 +114,7 @@ impl Log {
     }
 }
 
-impl Held<'_> {
+impl<'a> Held<'a> {
     /// The offsets that the records will have.
     pub(crate) fn offsets(&self) -> Range<u64> {
         let first = self.appender.mark.next;
@@ -169,11 +169,12 @@ impl Held<'_> {
     }
 
     /// The journal holds everything durably: copies the records to their segment, and lets the
-    /// partition go. They show as durable once the claim's owner tells the log that it is kept.
+    /// partition go. They show once that is [told](Copied::tell), which is for when no partition is
+    /// locked any more, and as durable once the claim's owner tells the log that it is kept.
     ///
     /// If they cannot be copied the log fails. The transaction stays: opening the log again finds it
     /// in the journal.
-    pub(crate) fn copy(mut self) {
+    pub(crate) fn copy(mut self) -> Option<Copied<'a>> {
         let log = self.log;
         let stamp = (self.durable, log.epoch, self.now);
         let below = log.ledger.read();
@@ -187,13 +188,27 @@ impl Held<'_> {
                 Error::InDoubt { cause, .. } => Error::clone(&cause),
                 other => other,
             });
-            return;
+            return None;
         }
         // Before the partition is let go: what others append from here on is in no journal.
         log.offered(log.ledger.read());
         if self.last {
             log.gate.finish();
         }
-        log.show(self.appender);
+        let unlocked = log.let_go_of(self.appender);
+        Some(Copied { log, unlocked })
+    }
+}
+
+/// A log whose part of a transaction was copied, and that is to be told.
+pub(crate) struct Copied<'a> {
+    log: &'a Arc<Log>,
+    unlocked: Unlocked,
+}
+
+impl Copied<'_> {
+    /// Shows what was written.
+    pub(crate) fn tell(&self) {
+        self.log.tell(&self.unlocked);
     }
 }

@@ -88,6 +88,16 @@ pub(crate) struct Log {
     pub(super) wanted: AtomicU32,
 }
 
+/// What is to be told when a partition has been let go of.
+#[derive(Debug)]
+pub(super) struct Unlocked {
+    next: u64,
+    /// It is time for the next segment.
+    spare: bool,
+    /// Pages are to be made ready.
+    window: bool,
+}
+
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Log")
@@ -191,6 +201,8 @@ impl Log {
         now: i64,
     ) -> Result<std::result::Result<Range<u64>, Lacks>> {
         self.mark_used();
+        // Before the lock, too: in a forked child nobody lets go of it.
+        self.gate.check_owner()?;
         let appender = self.lock();
         self.gate.appends(&self.site)?;
         if !self.has_room_behind(appender.bytes, room) {
@@ -240,18 +252,29 @@ impl Log {
 
     /// Lets the partition go, and shows what was written: everything below the offset returned.
     pub(super) fn show(self: &Arc<Self>, appender: MutexGuard<'_, Appender>) -> u64 {
-        let next = appender.mark.next;
-        let in_time = self.limits.load().ahead || self.is_half_full(&appender);
-        let window = self.wants_window(&appender);
-        drop(appender);
+        let unlocked = self.let_go_of(appender);
+        self.tell(&unlocked);
+        unlocked.next
+    }
+
+    /// Lets the partition go, and tells nobody yet.
+    pub(super) fn let_go_of(&self, appender: MutexGuard<'_, Appender>) -> Unlocked {
+        Unlocked {
+            next: appender.mark.next,
+            spare: self.limits.load().ahead || self.is_half_full(&appender),
+            window: self.wants_window(&appender),
+        }
+    }
+
+    /// Shows what was written, and wakes who waits for it: no lock is held any more.
+    pub(super) fn tell(self: &Arc<Self>, unlocked: &Unlocked) {
         self.written
-            .advance_and_ring(next, &self.setting.bells.written);
-        if in_time && !self.shelf.has_spare() {
+            .advance_and_ring(unlocked.next, &self.setting.bells.written);
+        if unlocked.spare && !self.shelf.has_spare() {
             self.ask_preparer();
-        } else if window {
+        } else if unlocked.window {
             self.setting.preparer.request(self.as_dirty());
         }
-        next
     }
 
     /// Wakes everybody who waits for anything, so that they look at the gate.
@@ -357,9 +380,12 @@ impl Log {
     fn next_capacity(&self) -> u64 {
         let limits = self.limits.load();
         let last = self.shelf.last_capacity();
+        // Not `clamp`: of limits that are being changed one may be the old one.
         let natural = last.map_or(limits.first_segment, |last| {
+            let longest = limits.max_segment.max(limits.first_segment);
             last.saturating_mul(2)
-                .clamp(limits.first_segment, limits.max_segment)
+                .max(limits.first_segment)
+                .min(longest)
         });
         natural.next_multiple_of(PAGE)
     }

@@ -30,7 +30,7 @@ mod window;
 
 pub(crate) use bells::Bells;
 pub(crate) use cursor::{Cursor, Lent};
-pub(crate) use held::{Held, Lacks};
+pub(crate) use held::{Copied, Held, Lacks};
 pub(crate) use inspect::{Inspected, Visitor, inspect, visit};
 pub(crate) use limits::Limits;
 pub(crate) use log::{Log, Setting};

@@ -166,6 +166,9 @@ impl Log {
     /// Everything up to here survives a power cut, wherever it is stored.
     pub(super) fn became_durable(&self, entry: &Entry) {
         self.durable_bytes.store(entry.bytes, Ordering::Release);
+        // Whoever wrote it may not have come to showing it yet: nothing is durable and not written.
+        self.written
+            .advance_and_ring(entry.mark.next, &self.setting.bells.written);
         self.durable.advance(entry.mark.next);
         self.setting.bells.durable.wake();
     }
@@ -273,10 +276,10 @@ impl DirtyLog for Log {
     }
 
     fn prepare(&self) -> Next {
-        self.prepare_window();
         if self.shelf.is_asked() {
             self.prepare_spare();
         }
+        self.prepare_window();
         Next::Rest
     }
 

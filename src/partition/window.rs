@@ -28,6 +28,8 @@ const STEP: u64 = 512 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Window {
     asked: AtomicBool,
+    /// It could not be done, and is not asked for again.
+    in_vain: AtomicBool,
     /// Bytes that the last round by itself made durable.
     pace: AtomicU64,
 }
@@ -45,7 +47,8 @@ impl Log {
         let (place, segment) = (active.place(), &active.segment);
         let ready = segment.ready();
         let low = ready < segment.identity.layout.capacity && ready < place + LOW.min(stream);
-        low && !self.window.asked.swap(true, Ordering::AcqRel)
+        low && !self.window.in_vain.load(Ordering::Acquire)
+            && !self.window.asked.swap(true, Ordering::AcqRel)
     }
 
     /// A round by itself has synced the active segment, which makes so many bytes durable: what was
@@ -82,7 +85,8 @@ impl Log {
             let step = (from + STEP).min(to);
             if let Err(error) = segment.populate(from..step) {
                 tracing::debug!(log = self.site.log, %error, "pages are not made ready");
-                segment.set_ready(capacity);
+                // Perhaps the kernel cannot do it at all.
+                self.window.in_vain.store(true, Ordering::Release);
                 return;
             }
             segment.set_ready(step);

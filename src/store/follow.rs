@@ -12,6 +12,7 @@ use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::options::Visibility;
 use crate::sync::Watermark;
+use crate::sys::Parentage;
 
 /// A follower of a topic or a partition. It waits without using the processor, and ends when the
 /// topic is finished and everything has been read.
@@ -64,6 +65,7 @@ pub struct Follow {
 #[derive(Debug, Clone)]
 pub struct Stopper {
     topic: Arc<TopicInner>,
+    parentage: Arc<Parentage>,
     stop: Arc<AtomicBool>,
 }
 
@@ -71,7 +73,10 @@ impl Stopper {
     /// The follower's call under way, and each after it, returns no more records.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.topic.bells.ring();
+        // A follower of a forked child's parent is the parent's to stop.
+        if !self.parentage.is_child() {
+            self.topic.bells.ring();
+        }
     }
 }
 
@@ -121,7 +126,7 @@ impl Follow {
 
     /// As [`Follow::next`], waiting so long at the most; `None` then, too.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<StoredRecord<'_>>> {
-        self.next_by(Some(Instant::now() + timeout))
+        self.next_by(Instant::now().checked_add(timeout))
     }
 
     /// The next record, if there is one now.
@@ -215,6 +220,7 @@ impl Follow {
     pub fn stopper(&self) -> Stopper {
         Stopper {
             topic: Arc::clone(&self.topic.inner),
+            parentage: Arc::clone(&self.topic.store.shared().setting.parentage),
             stop: Arc::clone(&self.stop),
         }
     }

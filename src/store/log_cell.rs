@@ -132,6 +132,9 @@ impl LogCell {
     /// is as true if that cannot be told.
     fn note_end(&self, store: &Inner, end: &RecordedEnd) {
         let ends = vec![stated(self.id, end)];
+        if store.check_owner().is_err() {
+            return;
+        }
         if let Err(error) = store.journal.note(Event::Ends { ends }) {
             tracing::warn!(log = self.id, %error, "the end that was found is not told");
         }

@@ -109,14 +109,18 @@ impl Cursor {
             offset: lent.offset,
             frame: lent.frame,
             segment: lent.segment,
+            durable: lent.durable,
         }))
     }
 
     /// Which records it sees from here on: those that are durable, unless this says otherwise.
     ///
     /// [`Visibility::Written`] shows a record as soon as it is written. After a crash it may be gone,
-    /// and its offset belong to another: a reader who had gone past the end that recovery came to is
-    /// told so, once, by [`Error::Truncated`].
+    /// and its offset belong to another. A reader who comes back to a place beyond the end is told so,
+    /// once, by [`Error::Truncated`], and goes on at the end; so is one who was sent there without
+    /// having read anything. If so much has been appended since the crash that the end is beyond his
+    /// place again, nobody can tell: who keeps his place across restarts had better keep one below
+    /// [`Partition::end`](super::Partition::end), where everything is durable.
     ///
     /// # Examples
     ///
@@ -155,7 +159,9 @@ impl Cursor {
 
     /// Goes elsewhere.
     pub fn seek(&mut self, start: Start) -> Result<()> {
-        let offset = start.offset(self.cursor.log())?;
+        let log = self.cursor.log();
+        log.gate().reads(log.site())?;
+        let offset = start.offset(log)?;
         self.cursor.seek(offset);
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::leftovers;
 use super::open::{open, open_all};
 use super::topic::Topic;
 use crate::error::{Error, Result};
+use crate::flush::is_serving;
 use crate::journal::Event;
 use crate::options::{StoreOptions, TopicOptions};
 use crate::partition::Log;
@@ -54,13 +55,9 @@ impl Drop for Owned {
         if self.0.ended.get().is_some() {
             return;
         }
-        if self.0.crews().iter().any(|crew| crew.is_here()) {
-            // A task that was woken, and dropped, had the last handle. The crew cannot wait for itself.
-            let inner = Arc::clone(&self.0);
-            drop(std::thread::spawn(move || close_dropped(&inner)));
-            return;
+        if let Err(error) = close(&self.0) {
+            tracing::error!(%error, "closing a store that was dropped");
         }
-        close_dropped(&self.0);
     }
 }
 
@@ -271,7 +268,8 @@ impl Store {
     /// went wrong with one log does not keep the others from being closed; the first such error
     /// is returned.
     ///
-    /// Closing again waits until the store is closed, and returns the same.
+    /// Closing again waits until the store is closed, and returns the same. A waker, which runs in the
+    /// middle of a round, cannot wait for that: it returns at once, and the store is closed behind it.
     pub fn close(self) -> Result<()> {
         close(self.shared())
     }
@@ -294,12 +292,6 @@ impl Inner {
     }
 }
 
-fn close_dropped(inner: &Arc<Inner>) {
-    if let Err(error) = close(inner) {
-        tracing::error!(%error, "closing a store that was dropped");
-    }
-}
-
 /// Closes the store, once. Who comes second waits for who came first, and gets the same answer: when
 /// it returns the lock is free. Not so who is called by that very thread, when it wakes somebody.
 fn close(inner: &Arc<Inner>) -> Result<()> {
@@ -308,11 +300,31 @@ fn close(inner: &Arc<Inner>) -> Result<()> {
     if inner.ended.get().is_none() && inner.closer.get() == Some(&me) {
         return Ok(());
     }
+    if is_serving() {
+        return close_elsewhere(inner);
+    }
     let ended = inner.ended.get_or_init(|| {
         inner.closer.get_or_init(|| me);
         close_once(inner)
     });
     ended.clone()
+}
+
+/// Closes the store on a thread of its own: a waker does it, or the task that it dropped had the last
+/// handle, in the middle of a round that closing waits for.
+fn close_elsewhere(inner: &Arc<Inner>) -> Result<()> {
+    let inner = Arc::clone(inner);
+    let closing = std::thread::Builder::new()
+        .name("tidelog-close".to_owned())
+        .spawn(move || {
+            if let Err(error) = close(&inner) {
+                tracing::error!(%error, "closing a store from within a waker");
+            }
+        });
+    closing.map(drop).map_err(|error| Error::ThreadEnded {
+        thread: "close",
+        reason: error.to_string(),
+    })
 }
 
 fn close_once(inner: &Arc<Inner>) -> Result<()> {

@@ -42,6 +42,8 @@ pub struct StoredRecord<'a> {
     pub(crate) origin: ([u8; 16], u64),
     pub(crate) frame: Frame<'a>,
     pub(crate) segment: &'a Segment,
+    /// Nothing changes its bytes any more.
+    pub(crate) durable: bool,
 }
 
 impl<'a> StoredRecord<'a> {
@@ -122,9 +124,10 @@ impl<'a> StoredRecord<'a> {
         }
     }
 
-    /// A record that outlives the cursor. A payload of 64 KiB or more is not copied: it stays in its
-    /// file's mapping, which it keeps alive, also when retention removes the file or the store is
-    /// closed.
+    /// A record that outlives the cursor. A durable payload of 64 KiB or more is not copied: it stays in
+    /// its file's mapping, all of which it keeps alive, also when retention removes the file or the store
+    /// is closed. As with a record that is lent, a file that somebody cuts short, or a sector that goes
+    /// bad after it was read, is a signal to who touches it: copy what is to be kept for long.
     pub fn to_owned(&self) -> OwnedRecord {
         OwnedRecord {
             position: self.position(),
@@ -142,7 +145,7 @@ impl<'a> StoredRecord<'a> {
 
     fn kept_payload(&self) -> Bytes {
         let payload = self.payload();
-        let kept = (payload.len() >= KEPT).then(|| self.segment.keep(payload));
+        let kept = (payload.len() >= KEPT && self.durable).then(|| self.segment.keep(payload));
         match kept {
             Some(Ok(kept)) => Bytes::from_owner(kept),
             // What has been lent can be copied, whatever says no now.

@@ -79,17 +79,17 @@ impl Topic {
 
     /// The largest record it takes, in bytes of its frame.
     pub fn max_record_bytes(&self) -> u64 {
-        self.inner.settings().max_record_bytes
+        self.inner.caps().record
     }
 
     /// The largest batch it takes, in bytes of frames.
     pub fn max_batch_bytes(&self) -> u64 {
-        self.inner.settings().max_batch_bytes
+        self.inner.caps().batch
     }
 
     /// When what is written to it is synced.
     pub fn durability(&self) -> Durability {
-        Durability::from_nanos(self.inner.settings().sync_after_nanos)
+        self.inner.caps().durability
     }
 
     /// One of its partitions.

@@ -13,7 +13,7 @@ use super::inner::Inner;
 use crate::error::{Error, Result};
 use crate::flush::{Claims, DirtyLog};
 use crate::journal::{Event, failed};
-use crate::partition::{Held, Lacks, Log};
+use crate::partition::{Copied, Held, Lacks, Log};
 use crate::segment::{Room, Writable};
 
 /// What goes to one log.
@@ -108,7 +108,9 @@ fn write(
         });
     }
     let offsets = held.iter().map(Held::offsets).collect();
-    held.into_iter().for_each(Held::copy);
+    // Who is woken may come back at once, and to any of these partitions.
+    let copied: Vec<_> = held.into_iter().map(Held::copy).collect();
+    copied.iter().flatten().for_each(Copied::tell);
     claims.kept();
     Ok(offsets)
 }

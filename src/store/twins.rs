@@ -2,8 +2,11 @@
 //!
 //! No runtime is needed, and any will do. Appends and commits wait in the same lists as threads do,
 //! and the store's own threads do the rounds; what opens, makes or ends something is done on a
-//! thread of its own. Dropping a future leaves nothing behind: what had been written stays, and
-//! becomes durable like everything else.
+//! thread of its own, which may end a moment after the future. Dropping a future leaves nothing
+//! behind: what had been written or stated stays, and becomes durable like everything else.
+//!
+//! A waker is called in the middle of what the store does. It may poll, and drop what it likes; it must
+//! not wait for the store.
 
 use std::future::IntoFuture;
 use std::path::PathBuf;
@@ -12,7 +15,7 @@ use std::pin::Pin;
 use super::ack::Ack;
 use super::offload::offload;
 use super::position::{Position, Positions};
-use super::read::Start;
+use super::read::{Cursor, Start};
 use super::record::Record;
 use super::store::Store;
 use super::subscription::{Subscription, SubscriptionBuilder};
@@ -229,13 +232,13 @@ impl Subscription {
     /// ```
     pub async fn commit_async(&mut self) -> Result<()> {
         let moved = self.moved();
-        self.store_checkpoints_async(&moved).await
+        self.store_checkpoints_async(&moved, None).await
     }
 
     /// [`Subscription::commit_to`] as a future.
     pub async fn commit_to_async(&mut self, next: &Position) -> Result<()> {
         match self.moves_to(next)? {
-            Some(moved) => self.store_checkpoints_async(&[moved]).await,
+            Some(moved) => self.store_checkpoints_async(&[moved], None).await,
             None => Ok(()),
         }
     }
@@ -245,9 +248,7 @@ impl Subscription {
         let topic = self.topic.clone();
         let cursors = offload(move || topic.cursors(start)).await?;
         let moved = self.reset_to(&cursors)?;
-        self.store_checkpoints_async(&moved).await?;
-        self.cursors = cursors;
-        Ok(())
+        self.store_checkpoints_async(&moved, Some(cursors)).await
     }
 
     /// [`Subscription::pause`] as a future.
@@ -263,26 +264,34 @@ impl Subscription {
     async fn set_paused_async(&mut self, paused: bool) -> Result<()> {
         let event = self.pausing(paused);
         self.check_there()?;
-        self.topic
-            .store
-            .shared()
-            .journal
-            .committed(&[event])
-            .await?;
+        let topic = self.topic.clone();
+        let journal = &topic.store.shared().journal;
+        let end = journal.state(&[event])?;
+        // Stated: so it stays, also if nobody waits for it any more.
         self.state.paused = paused;
-        Ok(())
+        journal.until(end).await
     }
 
-    async fn store_checkpoints_async(&mut self, moved: &[(u32, u64)]) -> Result<()> {
+    /// From when the checkpoints are stated the subscription reads from these cursors.
+    async fn store_checkpoints_async(
+        &mut self,
+        moved: &[(u32, u64)],
+        cursors: Option<Vec<Cursor>>,
+    ) -> Result<()> {
         for (partition, next) in moved {
             // A checkpoint is durable only where its records are.
             self.topic.log(*partition)?.flushed_to(*next).await?;
         }
         self.check_there()?;
-        let events = self.checkpoints(moved);
-        self.topic.store.shared().journal.committed(&events).await?;
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let topic = self.topic.clone();
+        let journal = &topic.store.shared().journal;
+        let end = journal.state(&self.checkpoints(moved))?;
         self.note_committed(moved);
-        Ok(())
+        self.cursors = cursors.unwrap_or_else(|| std::mem::take(&mut self.cursors));
+        journal.until(end).await
     }
 }
 

@@ -143,10 +143,15 @@ impl Watermark {
 
     /// Leaves the list, in which the place may not be any more.
     pub(crate) fn leave(&self, place: Place) {
-        let mut list = self.list();
-        list.waiters.remove(&place);
-        self.awaited
-            .store(!list.waiters.is_empty(), Ordering::Relaxed);
+        let gone = {
+            let mut list = self.list();
+            let gone = list.waiters.remove(&place);
+            self.awaited
+                .store(!list.waiters.is_empty(), Ordering::Relaxed);
+            gone
+        };
+        // Letting go of a waker is the runtime's code, too, which may come back here.
+        drop(gone);
     }
 
     /// Waits until the position is past `seen`, or `stop` is true, or the deadline has passed.

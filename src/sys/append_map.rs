@@ -21,7 +21,8 @@
 //!
 //! * Recovery may rewrite published bytes, through the file, with equal bytes.
 //! * After a failed sync the kernel may turn pages into zeroes; the views of that segment end with
-//!   an error, and their bytes were checked before they were handed out.
+//!   an error, and their bytes were checked before they were handed out. A [`Kept`] is made of
+//!   bytes that a sync has covered.
 //! * [`Tail::adopt`] publishes what another process has written, which is held to the same rules.
 //! * Only the holder of `LOCK` changes these files. What somebody else does to them behind our
 //!   back no program that maps files can be safe against; see [`View::guard`] for what is caught.
@@ -275,7 +276,8 @@ impl View {
         self.region.map.populate_write(range)
     }
 
-    /// Keeps `range` of the published bytes.
+    /// Keeps `range` of the published bytes, which must have been synced: of others a failed sync may
+    /// let go.
     pub fn keep(&self, range: Range<u64>) -> io::Result<Kept> {
         self.guard(range.clone())?;
         let range = within(&range, self.region.published())?;

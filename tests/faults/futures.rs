@@ -316,6 +316,66 @@ fn closing_answers_the_futures_that_wait() {
     });
 }
 
+/// A commit is stated and then nobody waits for it: the subscription knows all the same, and a smaller
+/// one behind it changes nothing.
+#[test]
+fn a_commit_that_nobody_waits_for_is_not_undone() {
+    let place = Place::new();
+    let disk = Faulty::new(BACKENDS[0]);
+    let store = open(&place, &disk);
+    let topic = store.topic("a").unwrap();
+    let records = (0..10).map(|number| Record::new(payload(number, 10)));
+    topic.append_batch(records).unwrap();
+    let mut archive = topic.subscribe("archive").unwrap();
+    let first = archive.next().unwrap().unwrap().next();
+    while archive.next().unwrap().is_some() {}
+    disk.hold(Call::Sync, "journal/", &[None]);
+    {
+        let mut commit = pin!(archive.commit_async());
+        let waker = Waker::from(Arc::new(Count::default()));
+        let poll = commit.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll.is_pending());
+    }
+    disk.release();
+    archive.commit_to(&first).unwrap();
+    assert_eq!(archive.committed(0).unwrap(), 10);
+    drop((archive, topic));
+    store.close().unwrap();
+    let store = Store::open(&place.root).unwrap();
+    let archive = store.topic("a").unwrap().subscribe("archive").unwrap();
+    assert_eq!(archive.committed(0).unwrap(), 10);
+}
+
+/// A waker closes the store, on the thread that makes its record durable: it returns, and the store is
+/// closed behind it.
+#[test]
+fn a_waker_may_close_the_store() {
+    struct Closes(Mutex<Option<Store>>);
+    impl Wake for Closes {
+        fn wake(self: Arc<Self>) {
+            let store = self.0.lock().unwrap().take().unwrap();
+            store.close().unwrap();
+        }
+    }
+    let place = Place::new();
+    let disk = Faulty::new(BACKENDS[0]);
+    let store = open(&place, &disk);
+    let topic = store.topic("a").unwrap();
+    topic.append("the log is open").unwrap();
+    disk.hold(Call::Sync, "topics/", &[None]);
+    let waker = Waker::from(Arc::new(Closes(Mutex::new(Some(store)))));
+    let mut append = pin!(topic.append_async("pending"));
+    let poll = append.as_mut().poll(&mut Context::from_waker(&waker));
+    assert!(poll.is_pending());
+    disk.release();
+    let mut again = None;
+    crate::life::until(|| {
+        again = Store::open(&place.root).ok();
+        again.is_some()
+    });
+    assert_eq!(payloads(&one(&again.unwrap(), "a")).len(), 2);
+}
+
 type Pending = Pin<Box<dyn Future<Output = tidelog::Result<tidelog::Position>> + Send>>;
 
 /// A task of a runtime that shuts down: waking it drops it.
