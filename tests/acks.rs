@@ -144,8 +144,10 @@ fn an_append_that_waits_is_answered_when_the_interval_has_passed() {
     let before = syncs(&store);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| topic.append(Record::new("second").partition(0)));
-        // As soon as it is written, another one stands behind it.
+        // As soon as it is written, another one stands behind it. Few are sent meanwhile: with many the
+        // next segment would be made, which takes syncs of its own.
         until("the append", || {
+            thread::sleep(Duration::from_millis(5));
             send(&topic, "more").unwrap().position().offset() > 1
         });
         assert_eq!((syncs(&store), end(&topic)), (before, 1));
