@@ -44,7 +44,7 @@ fn a_spare_that_is_asked_for_again_does_not_grow() {
         topic
             .append(Record::new(vec![7; 200]).key(n.to_string()))
             .unwrap();
-        log.prepare();
+        log.make_ahead();
     }
     let folder = std::fs::read_dir(dir.path().join("topics/quakes")).unwrap();
     let folder = folder.flatten().next().unwrap().path();
