@@ -197,6 +197,9 @@ pub enum Visibility {
     Written,
 }
 
+/// No interval is as long.
+const BY_HAND: u64 = u64::MAX;
+
 impl Durability {
     const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -210,6 +213,15 @@ impl Durability {
             }
             Durability::Manual => None,
         }
+    }
+
+    /// The same in a word that can be changed while others look at it.
+    pub(crate) fn word(self) -> u64 {
+        self.nanos().unwrap_or(BY_HAND)
+    }
+
+    pub(crate) fn from_word(word: u64) -> Durability {
+        Durability::from_nanos(Some(word).filter(|word| *word != BY_HAND))
     }
 
     pub(crate) fn from_nanos(nanos: Option<u64>) -> Durability {

@@ -13,14 +13,22 @@ use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 thread_local! {
-    /// This thread is in the middle of a duty.
+    /// This thread is in the middle of a duty, or of a close.
     static SERVING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is in the middle of a duty, and so in code that it calls there: a waker. Who
-/// waits for a crew to end would wait for himself.
+/// Whether this thread is in the middle of a duty, or of a close, and so in code that is called there:
+/// a waker. Who waits for the store to end would wait for himself.
 pub(crate) fn is_serving() -> bool {
     SERVING.get()
+}
+
+/// Does something that others wait for, and that may wake somebody.
+pub(crate) fn serving<T>(act: impl FnOnce() -> T) -> T {
+    let before = SERVING.replace(true);
+    let done = act();
+    SERVING.set(before);
+    done
 }
 
 /// The duty of a crew, for one log.
@@ -50,9 +58,7 @@ impl Shared {
 
     /// Does a job, and wakes whoever can go on then.
     fn serve(&self, job: Job) {
-        let before = SERVING.replace(true);
-        self.do_job(job);
-        SERVING.set(before);
+        serving(|| self.do_job(job));
         self.wake();
     }
 

@@ -39,7 +39,7 @@ mod pins;
 mod queue;
 mod together;
 
-pub(crate) use crew::{Claims, Crew, is_serving, panic_message};
+pub(crate) use crew::{Claims, Crew, is_serving, panic_message, serving};
 pub(crate) use pins::Pins;
 
 use std::sync::Arc;

@@ -171,14 +171,8 @@ impl Journal {
         if events.is_empty() {
             return Ok(());
         }
-        let end = self.write(events)?;
+        let end = self.state(events)?;
         self.wait(end)
-    }
-
-    /// States facts for who does not block: they are durable when [`Journal::until`] this offset
-    /// resolves.
-    pub(crate) fn state(&self, events: &[Event]) -> Result<u64> {
-        self.write(events)
     }
 
     /// As [`Journal::wait`], without blocking.
@@ -217,10 +211,12 @@ impl Journal {
 
     /// States a fact that need not be durable at once: it becomes so with the next commit.
     pub(crate) fn note(&self, event: Event) -> Result<()> {
-        self.write(&[event]).map(|_| ())
+        self.state(&[event]).map(|_| ())
     }
 
-    fn write(&self, events: &[Event]) -> Result<u64> {
+    /// States facts, which are durable once everything below the offset returned is: for
+    /// [`Journal::wait`], or [`Journal::until`].
+    pub(crate) fn state(&self, events: &[Event]) -> Result<u64> {
         let payloads: Vec<Vec<u8>> = events.iter().map(Event::encode).collect();
         let mut book = self.book();
         let first = self.append(&payloads).map_err(failed)?;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use super::held::Lacks;
 use super::log::Log;
-use super::park::Wanted;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::segment::{Room, Writable};
@@ -24,34 +23,33 @@ impl Log {
         let room = Room::of(records);
         let mut wanted = None;
         loop {
-            let lacks = match self.attempt(records, room, now)? {
+            match self.attempt(records, room, now, &mut wanted)? {
                 Ok(offsets) => return Ok(offsets),
-                Err(lacks) => lacks,
-            };
-            if lacks == Lacks::Segment {
-                wanted.get_or_insert_with(|| Wanted::by(self));
+                Err(lacks) => self.wait_for_async(lacks, room).await?,
             }
-            self.wait_for_async(lacks, room).await?;
         }
     }
 
     async fn wait_for_async(self: &Arc<Self>, lacks: Lacks, room: Room) -> Result<()> {
         let over = || self.gate.is_over();
-        if lacks == Lacks::Settling && !self.setting.flusher.is_inline() {
-            let seen = self.settled_bytes.get();
-            self.hurry();
-            self.ask(self.ledger.next());
-            self.setting.flusher.request(self.as_dirty());
-            let enough = || over() || self.has_room(room);
-            self.settled_bytes.past(seen, enough).await;
-            return Ok(());
+        match lacks {
+            _ if self.setting.flusher.is_inline() => self.wait_for(lacks, room),
+            Lacks::Settling => {
+                let seen = self.settled_bytes.get();
+                self.hurry();
+                self.ask(self.ledger.next());
+                self.setting.flusher.request(self.as_dirty());
+                let enough = || over() || self.has_room(room);
+                self.settled_bytes.past(seen, enough).await;
+                Ok(())
+            }
+            Lacks::Segment if self.is_parked() => self.wait_for(lacks, room),
+            Lacks::Segment => {
+                let seen = self.want_spare(room)?;
+                self.setting.preparer.request(self.as_dirty());
+                self.shelf.attempted(seen, over).await
+            }
         }
-        if self.setting.flusher.is_inline() || self.is_parked() {
-            return self.wait_for(lacks, room);
-        }
-        let seen = self.want_spare(room)?;
-        self.setting.preparer.request(self.as_dirty());
-        self.shelf.attempted(seen, over).await
     }
 
     /// As [`Log::wait_durable`].

@@ -79,12 +79,9 @@ impl Gate {
         self.has(FAILED | DELETED)
     }
 
-    /// In a forked child nobody does what would be waited for, and the locks may be held for ever.
+    /// Whether the log is this process's own.
     pub(super) fn check_owner(&self) -> Result<()> {
-        match self.parentage.is_child() {
-            true => Err(Error::Forked),
-            false => Ok(()),
-        }
+        self.parentage.check()
     }
 
     /// Whether an append may begin.

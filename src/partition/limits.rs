@@ -27,8 +27,8 @@ pub(super) struct Live {
     unsettled: AtomicU64,
     /// `NONE` for no limit.
     total: AtomicU64,
-    /// Nanoseconds; `NONE` for when it is asked for.
-    sync_after: AtomicU64,
+    /// [`Durability::word`].
+    durability: AtomicU64,
     ahead: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ impl Live {
             max_segment: AtomicU64::new(0),
             unsettled: AtomicU64::new(0),
             total: AtomicU64::new(0),
-            sync_after: AtomicU64::new(0),
+            durability: AtomicU64::new(0),
             ahead: AtomicBool::new(false),
         };
         live.store(limits);
@@ -54,19 +54,18 @@ impl Live {
         set(&self.max_segment, limits.max_segment);
         set(&self.unsettled, limits.unsettled);
         set(&self.total, limits.total.unwrap_or(NONE));
-        set(&self.sync_after, limits.durability.nanos().unwrap_or(NONE));
+        set(&self.durability, limits.durability.word());
         self.ahead.store(limits.ahead, Ordering::Release);
     }
 
     pub(super) fn load(&self) -> Limits {
         let get = |limit: &AtomicU64| limit.load(Ordering::Acquire);
-        let some = |limit| Some(get(limit)).filter(|limit| *limit != NONE);
         Limits {
             first_segment: get(&self.first_segment),
             max_segment: get(&self.max_segment),
             unsettled: get(&self.unsettled),
-            total: some(&self.total),
-            durability: Durability::from_nanos(some(&self.sync_after)),
+            total: Some(get(&self.total)).filter(|total| *total != NONE),
+            durability: Durability::from_word(get(&self.durability)),
             ahead: self.ahead.load(Ordering::Acquire),
         }
     }

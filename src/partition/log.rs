@@ -165,14 +165,10 @@ impl Log {
         let room = Room::of(records);
         let mut wanted = None;
         loop {
-            let lacks = match self.attempt(records, room, now)? {
+            match self.attempt(records, room, now, &mut wanted)? {
                 Ok(offsets) => return Ok(offsets),
-                Err(lacks) => lacks,
-            };
-            if lacks == Lacks::Segment {
-                wanted.get_or_insert_with(|| Wanted::by(self));
+                Err(lacks) => self.wait_for(lacks, room)?,
             }
-            self.wait_for(lacks, room)?;
         }
     }
 
@@ -185,7 +181,7 @@ impl Log {
         let now = self.setting.clock.now();
         stamp(records, now);
         let room = Room::of(records);
-        let attempt = self.attempt(records, room, now)?;
+        let attempt = self.attempt(records, room, now, &mut None)?;
         if attempt == Err(Lacks::Segment) {
             self.want_spare(room)?;
             self.ask_preparer();
@@ -193,12 +189,14 @@ impl Log {
         Ok(attempt.ok())
     }
 
-    /// Appends a batch, unless something has to be waited for.
-    pub(super) fn attempt(
-        self: &Arc<Self>,
+    /// Appends a batch, unless something has to be waited for: then `wanted` keeps the files that it
+    /// waits for from being let go of again.
+    pub(super) fn attempt<'a>(
+        self: &'a Arc<Self>,
         records: &[Writable<'_>],
         room: Room,
         now: i64,
+        wanted: &mut Option<Wanted<'a>>,
     ) -> Result<std::result::Result<Range<u64>, Lacks>> {
         self.mark_used();
         // Before the lock, too: in a forked child nobody lets go of it.
@@ -209,6 +207,9 @@ impl Log {
             return Ok(Err(Lacks::Settling));
         }
         let written = self.write_here(appender, records, room, now)?;
+        if written.is_none() {
+            wanted.get_or_insert_with(|| Wanted::by(self));
+        }
         Ok(written.ok_or(Lacks::Segment))
     }
 

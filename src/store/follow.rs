@@ -131,14 +131,11 @@ impl Follow {
 
     /// The next record, if there is one now.
     pub fn try_next(&mut self) -> Result<Option<StoredRecord<'_>>> {
-        match self.look() {
-            Found::Ready(index) => self.take(index),
-            Found::Failed(error) => Err(error),
-            Found::Ended | Found::Nothing => {
-                self.cursors.iter_mut().for_each(Cursor::rest);
-                Ok(None)
-            }
+        let found = self.look();
+        if let Found::Ended | Found::Nothing = found {
+            self.rest();
         }
+        self.lend(found)
     }
 
     /// Whether no record will come any more.
@@ -154,13 +151,11 @@ impl Follow {
     pub async fn next_async(&mut self) -> Result<Option<StoredRecord<'_>>> {
         loop {
             match self.look() {
-                Found::Ready(index) => return self.take(index),
-                Found::Ended => return Ok(None),
-                Found::Failed(error) => return Err(error),
                 Found::Nothing => {
                     self.rest();
                     self.bell().past(u64::MAX, || self.is_rung()).await;
                 }
+                found => return self.lend(found),
             }
         }
     }
@@ -172,17 +167,24 @@ impl Follow {
 
     /// What is there now, owned: a record, an error, or the end; nothing if it has to be waited for.
     pub(super) fn try_owned(&mut self) -> Option<Option<Result<OwnedRecord>>> {
-        let next = match self.look() {
-            Found::Ready(index) => self.take(index),
-            Found::Ended => Ok(None),
-            Found::Failed(error) => Err(error),
-            Found::Nothing => {
-                self.rest();
-                return None;
-            }
-        };
-        let next = next.map(|record| record.map(|record| record.to_owned()));
+        let found = self.look();
+        if let Found::Nothing = found {
+            self.rest();
+            return None;
+        }
+        let next = self
+            .lend(found)
+            .map(|record| record.map(|record| record.to_owned()));
         Some(self.or_end(next))
+    }
+
+    /// What a look has found; nothing where that is nothing yet, or nothing any more.
+    fn lend(&mut self, found: Found) -> Result<Option<StoredRecord<'_>>> {
+        match found {
+            Found::Ready(index) => self.take(index),
+            Found::Failed(error) => Err(error),
+            Found::Ended | Found::Nothing => Ok(None),
+        }
     }
 
     /// What rings when there may be something new.
@@ -228,19 +230,15 @@ impl Follow {
     fn next_by(&mut self, deadline: Option<Instant>) -> Result<Option<StoredRecord<'_>>> {
         loop {
             match self.look() {
-                Found::Ready(index) => return self.take(index),
-                Found::Ended => return Ok(None),
-                Found::Failed(error) => return Err(error),
-                Found::Nothing if !std::mem::replace(&mut self.resting, true) => {
-                    self.cursors.iter_mut().for_each(Cursor::rest);
-                }
-                Found::Nothing if deadline.is_some_and(|at| at <= Instant::now()) => {
-                    return Ok(None);
-                }
                 Found::Nothing => {
+                    self.rest();
+                    if deadline.is_some_and(|at| at <= Instant::now()) {
+                        return Ok(None);
+                    }
                     let rung = || self.is_rung();
                     self.bell().wait_past(u64::MAX, deadline, rung);
                 }
+                found => return self.lend(found),
             }
         }
     }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
-use std::thread::ThreadId;
 
 use super::budget::Budget;
 use super::log_cell::LogCell;
@@ -35,8 +34,7 @@ pub(crate) struct Inner {
     /// Serialises what changes the catalog.
     pub(super) catalog: Mutex<Ids>,
     pub(super) closed: AtomicBool,
-    /// Who closes the store, and what became of it.
-    pub(super) closer: OnceLock<ThreadId>,
+    /// What became of closing it.
     pub(super) ended: OnceLock<Result<()>>,
     pub(super) journal_damaged: usize,
     /// Redo of logs that have not been opened yet.
@@ -88,11 +86,9 @@ pub(super) struct Caps {
 struct LiveCaps {
     record: AtomicU64,
     batch: AtomicU64,
-    /// Nanoseconds, or `BY_HAND`.
-    sync_after: AtomicU64,
+    /// [`Durability::word`].
+    durability: AtomicU64,
 }
-
-const BY_HAND: u64 = u64::MAX;
 
 impl LiveCaps {
     fn new(settings: &TopicSettings) -> LiveCaps {
@@ -102,12 +98,12 @@ impl LiveCaps {
     }
 
     fn set(&self, settings: &TopicSettings) {
-        let sync_after = settings.sync_after_nanos.unwrap_or(BY_HAND);
+        let durability = Durability::from_nanos(settings.sync_after_nanos);
         self.record
             .store(settings.max_record_bytes, Ordering::Release);
         self.batch
             .store(settings.max_batch_bytes, Ordering::Release);
-        self.sync_after.store(sync_after, Ordering::Release);
+        self.durability.store(durability.word(), Ordering::Release);
     }
 }
 
@@ -120,16 +116,12 @@ impl Inner {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One change of the catalog at a time.
-    /// In a forked child everything is its parent's, and locks may be held for ever.
+    /// Whether the store is this process's own.
     pub(super) fn check_owner(&self) -> Result<()> {
-        match self.setting.parentage.is_child() {
-            true => Err(Error::Forked),
-            false => Ok(()),
-        }
+        self.setting.parentage.check()
     }
 
-    /// Whoever changes the catalog does it under this lock.
+    /// One change of the catalog at a time: whoever makes one does it under this lock.
     pub(super) fn catalog(&self) -> Result<MutexGuard<'_, Ids>> {
         // Before the lock: in a forked child nobody lets go of it.
         self.check_not_closed()?;
@@ -199,9 +191,7 @@ impl TopicInner {
         Caps {
             record: self.caps.record.load(Ordering::Acquire),
             batch: self.caps.batch.load(Ordering::Acquire),
-            durability: Durability::from_nanos(
-                Some(self.caps.sync_after.load(Ordering::Acquire)).filter(|it| *it != BY_HAND),
-            ),
+            durability: Durability::from_word(self.caps.durability.load(Ordering::Acquire)),
         }
     }
 

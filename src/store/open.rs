@@ -93,7 +93,6 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         topics: Mutex::new(topics),
         catalog: Mutex::new(ids),
         closed: AtomicBool::new(false),
-        closer: OnceLock::new(),
         ended: OnceLock::new(),
         journal_damaged: opened.damaged,
         pending: Mutex::new(opened.pending),

@@ -11,7 +11,7 @@ use super::leftovers;
 use super::open::{open, open_all};
 use super::topic::Topic;
 use crate::error::{Error, Result};
-use crate::flush::is_serving;
+use crate::flush::{is_serving, serving};
 use crate::journal::Event;
 use crate::options::{StoreOptions, TopicOptions};
 use crate::partition::Log;
@@ -293,25 +293,18 @@ impl Inner {
 }
 
 /// Closes the store, once. Who comes second waits for who came first, and gets the same answer: when
-/// it returns the lock is free. Not so who is called by that very thread, when it wakes somebody.
+/// it returns the lock is free. Not so who is called in the middle of a round, or of the close.
 fn close(inner: &Arc<Inner>) -> Result<()> {
     inner.check_owner()?;
-    let me = std::thread::current().id();
-    if inner.ended.get().is_none() && inner.closer.get() == Some(&me) {
-        return Ok(());
-    }
     if is_serving() {
         return close_elsewhere(inner);
     }
-    let ended = inner.ended.get_or_init(|| {
-        inner.closer.get_or_init(|| me);
-        close_once(inner)
-    });
+    let ended = inner.ended.get_or_init(|| serving(|| close_once(inner)));
     ended.clone()
 }
 
 /// Closes the store on a thread of its own: a waker does it, or the task that it dropped had the last
-/// handle, in the middle of a round that closing waits for.
+/// handle, in the middle of what closing waits for.
 fn close_elsewhere(inner: &Arc<Inner>) -> Result<()> {
     let inner = Arc::clone(inner);
     let closing = std::thread::Builder::new()

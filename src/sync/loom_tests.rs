@@ -11,6 +11,18 @@ use loom::thread;
 use super::watermark::{Waited, Watermark};
 use super::{AtomicBool, AtomicU64, Ordering};
 
+/// A model with so many waiters that three preemptions must do.
+fn bounded(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+fn wait(mark: &Arc<Watermark>, seen: u64) -> thread::JoinHandle<Waited> {
+    let mark = Arc::clone(mark);
+    thread::spawn(move || mark.wait_past(seen, None, || false))
+}
+
 /// A reader goes by the watermark alone: the bytes below it were written with no ordering of
 /// their own, so they are seen only if the watermark carries them.
 #[test]
@@ -35,9 +47,7 @@ fn who_sees_the_watermark_sees_the_bytes_below_it() {
 /// Two readers wait for the first record while it is appended: both come back, and see it.
 #[test]
 fn no_wake_up_is_lost() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    bounded(|| {
         let mark = Arc::new(Watermark::new(0));
         let bytes = Arc::new(AtomicU64::new(0));
         let readers: Vec<_> = (0..2)
@@ -95,14 +105,9 @@ fn it_never_moves_back() {
 /// that the first mover has just cleared the word that says somebody waits loses nothing.
 #[test]
 fn a_wake_for_another_move_takes_nothing_away() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    bounded(|| {
         let mark = Arc::new(Watermark::new(0));
-        let reader = thread::spawn({
-            let mark = Arc::clone(&mark);
-            move || mark.wait_past(1, None, || false)
-        });
+        let reader = wait(&mark, 1);
         let other = thread::spawn({
             let mark = Arc::clone(&mark);
             move || mark.wake()
@@ -117,16 +122,9 @@ fn a_wake_for_another_move_takes_nothing_away() {
 /// comes back, though the first move takes only the first off the list.
 #[test]
 fn a_move_leaves_who_waits_for_a_later_one_in_the_list() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    bounded(|| {
         let mark = Arc::new(Watermark::new(0));
-        let readers: Vec<_> = (0..2)
-            .map(|seen| {
-                let mark = Arc::clone(&mark);
-                thread::spawn(move || mark.wait_past(seen, None, || false))
-            })
-            .collect();
+        let readers: Vec<_> = (0..2).map(|seen| wait(&mark, seen)).collect();
         mark.advance(1);
         mark.advance(2);
         for (reader, seen) in readers.into_iter().zip(0..) {
@@ -142,18 +140,9 @@ fn a_move_leaves_who_waits_for_a_later_one_in_the_list() {
 /// entering it: the other is woken all the same.
 #[test]
 fn who_leaves_takes_nobody_along() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    bounded(|| {
         let mark = Arc::new(Watermark::new(0));
-        let early = thread::spawn({
-            let mark = Arc::clone(&mark);
-            move || mark.wait_past(0, None, || false)
-        });
-        let late = thread::spawn({
-            let mark = Arc::clone(&mark);
-            move || mark.wait_past(1, None, || false)
-        });
+        let (early, late) = (wait(&mark, 0), wait(&mark, 1));
         mark.advance(2);
         assert_eq!(early.join().unwrap(), Waited::Past(2));
         assert_eq!(late.join().unwrap(), Waited::Past(2));
@@ -173,9 +162,7 @@ impl Wake for Unpark {
 /// appends: it resolves, whichever of its two looks sees the record.
 #[test]
 fn a_future_is_not_forgotten() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
+    bounded(|| {
         let mark = Arc::new(Watermark::new(0));
         let reader = thread::spawn({
             let mark = Arc::clone(&mark);

@@ -178,6 +178,15 @@ impl Parentage {
             None => process::id() != self.process,
         }
     }
+
+    /// For whoever is about to take a lock or to wait: in a forked child nobody does what would be
+    /// waited for, and locks may be held for ever.
+    pub(crate) fn check(&self) -> crate::Result<()> {
+        match self.is_child() {
+            true => Err(crate::Error::Forked),
+            false => Ok(()),
+        }
+    }
 }
 
 fn marked_page() -> io::Result<MmapMut> {

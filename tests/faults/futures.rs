@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use futures_lite::{StreamExt, future};
-use tidelog::{Durability, Error, Record, Start, Store, StoreOptions, TopicOptions};
+use tidelog::{Durability, Error, Record, Start, Store, StoreOptions, Topic, TopicOptions};
 
 use crate::faulty::{Call, Faulty};
 use crate::kit::{BACKENDS, Place, one, payload, payloads};
@@ -26,6 +26,30 @@ fn runtime(threads: usize) -> tokio::runtime::Runtime {
 fn open(place: &Place, disk: &Faulty) -> Store {
     let storage = Arc::new(disk.clone());
     Store::open_with(&place.root, StoreOptions::new().storage(storage)).unwrap()
+}
+
+/// A store with a topic whose log is open, and whose next two syncs wait to be let through.
+fn stuck(place: &Place) -> (Faulty, Store, Topic) {
+    let disk = Faulty::new(BACKENDS[0]);
+    let store = open(place, &disk);
+    let topic = store.topic("a").unwrap();
+    topic.append("the log is open").unwrap();
+    disk.hold(Call::Sync, "topics/", &[None, None]);
+    (disk, store, topic)
+}
+
+/// The store once whoever had it has let go of it.
+fn reopened(place: &Place) -> Store {
+    let mut again = None;
+    crate::life::until(|| {
+        again = Store::open(&place.root).ok();
+        again.is_some()
+    });
+    again.unwrap()
+}
+
+fn poll<F: Future + ?Sized>(future: &mut Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
+    future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
 /// A web server appends from many tasks on few threads: each record is durable when its task goes on,
@@ -250,30 +274,20 @@ impl Wake for Count {
 #[test]
 fn futures_that_are_dropped_leave_nothing_behind() {
     let place = Place::new();
-    let disk = Faulty::new(BACKENDS[0]);
-    let store = open(&place, &disk);
-    let topic = store.topic("a").unwrap();
-    topic.append("the log is open").unwrap();
-    disk.hold(Call::Sync, "topics/", &[None, None]);
+    let (disk, store, topic) = stuck(&place);
     let (given_up, patient) = (Arc::new(Count::default()), Arc::new(Count::default()));
     let waker = Waker::from(Arc::clone(&given_up));
     for number in 0..100 {
         let mut append = pin!(topic.append_async(payload(number, 10)));
-        assert!(
-            append
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker))
-                .is_pending()
-        );
+        assert!(poll(&mut append, &waker).is_pending());
     }
     let waker = Waker::from(Arc::clone(&patient));
     let mut append = pin!(topic.append_async("the last"));
-    let poll = append.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(poll.is_pending());
+    assert!(poll(&mut append, &waker).is_pending());
     disk.release();
     let woken = || patient.0.load(Ordering::Acquire) > 0;
     crate::life::until(woken);
-    let Poll::Ready(at) = append.as_mut().poll(&mut Context::from_waker(&waker)) else {
+    let Poll::Ready(at) = poll(&mut append, &waker) else {
         panic!("it was woken for nothing")
     };
     assert_eq!(at.unwrap().offset(), 101);
@@ -333,8 +347,7 @@ fn a_commit_that_nobody_waits_for_is_not_undone() {
     {
         let mut commit = pin!(archive.commit_async());
         let waker = Waker::from(Arc::new(Count::default()));
-        let poll = commit.as_mut().poll(&mut Context::from_waker(&waker));
-        assert!(poll.is_pending());
+        assert!(poll(&mut commit, &waker).is_pending());
     }
     disk.release();
     archive.commit_to(&first).unwrap();
@@ -358,22 +371,12 @@ fn a_waker_may_close_the_store() {
         }
     }
     let place = Place::new();
-    let disk = Faulty::new(BACKENDS[0]);
-    let store = open(&place, &disk);
-    let topic = store.topic("a").unwrap();
-    topic.append("the log is open").unwrap();
-    disk.hold(Call::Sync, "topics/", &[None]);
+    let (disk, store, topic) = stuck(&place);
     let waker = Waker::from(Arc::new(Closes(Mutex::new(Some(store)))));
     let mut append = pin!(topic.append_async("pending"));
-    let poll = append.as_mut().poll(&mut Context::from_waker(&waker));
-    assert!(poll.is_pending());
+    assert!(poll(&mut append, &waker).is_pending());
     disk.release();
-    let mut again = None;
-    crate::life::until(|| {
-        again = Store::open(&place.root).ok();
-        again.is_some()
-    });
-    assert_eq!(payloads(&one(&again.unwrap(), "a")).len(), 2);
+    assert_eq!(payloads(&one(&reopened(&place), "a")).len(), 2);
 }
 
 type Pending = Pin<Box<dyn Future<Output = tidelog::Result<tidelog::Position>> + Send>>;
@@ -392,27 +395,16 @@ impl Wake for Doomed {
 #[test]
 fn the_last_handle_may_be_dropped_by_a_waker() {
     let place = Place::new();
-    let disk = Faulty::new(BACKENDS[0]);
-    let store = open(&place, &disk);
-    let topic = store.topic("a").unwrap();
-    topic.append("the log is open").unwrap();
-    disk.hold(Call::Sync, "topics/", &[None]);
+    let (disk, store, topic) = stuck(&place);
     let ack = topic.append_nowait("pending").unwrap();
     drop((topic, store));
     let task = Arc::new(Doomed(Mutex::new(Some(ack.into_future()))));
     let waker = Waker::from(Arc::clone(&task));
-    let poll = {
-        let mut future = task.0.lock().unwrap();
-        let future = future.as_mut().unwrap().as_mut();
-        future.poll(&mut Context::from_waker(&waker))
-    };
-    assert!(poll.is_pending());
+    let mut future = task.0.lock().unwrap();
+    let polled = poll(&mut future.as_mut().unwrap().as_mut(), &waker);
+    drop(future);
+    assert!(polled.is_pending());
     drop((task, waker));
     disk.release();
-    let mut again = None;
-    crate::life::until(|| {
-        again = Store::open(&place.root).ok();
-        again.is_some()
-    });
-    assert_eq!(payloads(&one(&again.unwrap(), "a")).len(), 2);
+    assert_eq!(payloads(&one(&reopened(&place), "a")).len(), 2);
 }

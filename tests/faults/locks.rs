@@ -96,7 +96,7 @@ fn a_program_that_the_owner_started_does_not_keep_the_lock() {
     );
     let sleep = other.says("=> started");
     let refused = Store::open(&place.root);
-    let owner = Some(other.id());
+    let owner = Some(other.child.id());
     assert!(
         matches!(&refused, Err(Error::Locked { pid, .. }) if *pid == owner),
         "{refused:?}"
@@ -128,7 +128,7 @@ fn a_forked_child_keeps_the_lock_until_it_ends() {
         &place.root,
     );
     let child = other.says("=> forked");
-    let owner = Some(other.id());
+    let owner = Some(other.child.id());
     other.kill();
     let refused = Store::open(&place.root);
     assert!(

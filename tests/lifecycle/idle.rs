@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tidelog::{Durability, Start, Store, TopicOptions};
 
+use crate::child::PART;
 use crate::kit::Place;
 use crate::process::{alone, part, sleeps, store_threads, until};
 
@@ -120,7 +121,7 @@ fn the_kernel_hears_nothing_of_an_idle_store_for_ten_seconds() {
         .arg(std::env::current_exe().unwrap())
         .args(["idle::the_kernel_hears_nothing_of_an_idle_store_for_ten_seconds"])
         .args(["--exact", "--ignored", "--nocapture", "--test-threads=1"])
-        .env("TIDELOG_LIFECYCLE_PART", &place.root)
+        .env(PART, &place.root)
         .output()
         .expect("strace is there");
     assert!(done.status.success(), "{done:?}");
