@@ -361,6 +361,13 @@ pub enum Error {
     #[error("the store was opened before this process was forked, and belongs to its parent")]
     Forked,
 
+    /// The store was opened for reading only.
+    #[error("{} was opened for reading only", path.display())]
+    ReadOnly {
+        /// Its folder.
+        path: PathBuf,
+    },
+
     /// A background thread ended without doing what was asked of it.
     #[error("the {thread} thread has ended: {reason}")]
     ThreadEnded {

@@ -62,6 +62,7 @@
 //! `sim`: the simulated disk ([`sys::sim`]) on which the crash tests of this crate run, for those
 //! of programs that embed it.
 
+mod board;
 mod error;
 mod flush;
 mod format;
@@ -88,7 +89,7 @@ pub use store::{Partition, Topic};
 
 // Reading.
 pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};
-pub use store::{Lag, Subscription, SubscriptionBuilder};
+pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};

@@ -1,5 +1,6 @@
 //! How a store and its topics are shaped.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,7 @@ pub struct StoreOptions {
     pub(crate) inline: bool,
     pub(crate) strict: bool,
     pub(crate) existing: bool,
+    pub(crate) board: Option<PathBuf>,
 }
 
 impl Default for StoreOptions {
@@ -56,6 +58,7 @@ impl StoreOptions {
             inline: false,
             strict: false,
             existing: false,
+            board: None,
         }
     }
 
@@ -101,6 +104,14 @@ impl StoreOptions {
     /// [`Error::NoStore`] and leaves the folder as it is.
     pub fn existing(mut self) -> Self {
         self.existing = true;
+        self
+    }
+
+    /// The folder in which the live board lies, by which other processes follow this store: shared
+    /// memory (`/dev/shm`) if this is not said. Containers that share a store have to share this
+    /// folder, too. The lock file says where it is, so that a reader need not.
+    pub fn board_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.board = Some(folder.into());
         self
     }
 

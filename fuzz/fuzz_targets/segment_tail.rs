@@ -262,6 +262,25 @@ fn live(store: &Store, sound: u64) -> tidelog::Result<u64> {
     Ok(at.offset())
 }
 
+/// Whoever only reads the store sees what lies below the damage, too, and changes nothing.
+fn look(sim: &Sim, sound: u64) {
+    let bytes = || {
+        base()
+            .segments
+            .iter()
+            .map(|path| sim.bytes(path).expect("bytes"))
+    };
+    let before: Vec<_> = bytes().collect();
+    let store = Store::open_read_only_with(ROOT, options(sim)).expect("only a topic is damaged");
+    let partition = store
+        .existing_topic("t")
+        .and_then(|topic| topic.partition(0));
+    let read = partition.and_then(|partition| read(&partition, sound.min(partition.end()?)));
+    store.close().expect("nothing to do");
+    assert!(bytes().eq(before), "reading changes nothing");
+    drop(read);
+}
+
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let Some((choice, bytes)) = bytes.split_first() else {
         return;
@@ -278,6 +297,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(report) = verify(ROOT, &options(&sim)) {
         assert!(report.logs.len() <= 1);
     }
+    look(&sim, left.sound);
     let store = Store::open_with(ROOT, options(&sim)).expect("only a topic is damaged");
     let after = live(&store, left.sound);
     if left.sound > 0 && left.readable {

@@ -58,7 +58,7 @@ pub(crate) use index::{Entry, entries};
 pub(crate) use layout::Layout;
 pub(crate) use name::TopicName;
 pub(crate) use oversize::Oversize;
-pub(crate) use record::{Frame, HEAD, Parts, Peek, Stamp, most_frames, padded};
+pub(crate) use record::{Frame, HEAD, MAX_FRAME, Parts, Peek, Stamp, most_frames, padded};
 pub(crate) use redo::{Redo, Stretch};
 pub(crate) use redo_file::RedoFile;
 pub(crate) use seed::Seed;

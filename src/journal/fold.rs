@@ -140,7 +140,6 @@ impl Fold {
     }
 
     /// The live subscriptions of a topic, sorted by name.
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn subscriptions_of(&self, topic: u64) -> impl Iterator<Item = &SubscriptionState> {
         self.subscribed_to(topic).map(|held| &held.state)
     }

@@ -152,6 +152,24 @@ impl Journal {
         })
     }
 
+    /// The journal of a store that is only read: it says what the fold does, and takes no facts.
+    pub(crate) fn looked_at(site: Site, setting: &Setting, fold: Fold) -> Journal {
+        let book = Book {
+            fold,
+            since: 0,
+            snapshot: 0,
+            written: 0,
+            unfinished: None,
+        };
+        let log = Log::closed(site, setting.clone());
+        Journal(Shared::new(log, Mutex::new(book), setting))
+    }
+
+    /// From now on it says this.
+    pub(crate) fn look_at(&self, fold: &Fold) {
+        self.book().fold = fold.clone();
+    }
+
     fn log(&self) -> &Arc<Log> {
         &self.0.log
     }

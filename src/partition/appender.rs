@@ -126,6 +126,17 @@ impl Active {
 }
 
 impl Appender {
+    /// That of a log without a segment, or of one that another process writes.
+    pub(crate) fn nothing(next: u64) -> Appender {
+        Appender {
+            bytes: 0,
+            active: None,
+            mark: Mark::empty(0, next),
+            last: None,
+            parked: None,
+        }
+    }
+
     /// Whether a batch fits into the active segment.
     pub(crate) fn fits(&self, room: Room) -> bool {
         self.active.as_ref().is_some_and(|active| active.fits(room))

@@ -9,18 +9,17 @@ use super::ledger::Ledger;
 use super::limits::Live;
 use super::list::{Link, Segments};
 use super::log::{Log, Setting};
-use super::mark::Mark;
 use super::plan::{Aside, Plan, Promises};
 use super::planner::plan;
 use super::riding::Progress;
 use super::rounds::Slots;
-use super::site::Site;
+use super::site::{Damage, Site};
 use super::spare::{Shelf, ensure_dir};
 use super::walked::Walked;
 use super::window::Window;
-use crate::error::{Error, Result};
+use crate::error::{Error, Flaw, Result};
 use crate::format::{Entry, Sector, Slot};
-use crate::segment::{Header, file_name};
+use crate::segment::{Header, Segment, file_name};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Watermark};
 use crate::sys::Access;
 
@@ -60,36 +59,78 @@ impl Log {
         }
         let segments = Segments::new(links);
         let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
-        let ledger = Ledger::new(appender.mark, active.cloned());
+        let mut log = Log::begin(
+            site,
+            setting,
+            Beginning {
+                epoch,
+                segments,
+                first,
+                next: plan.next,
+                number,
+                active: active.cloned(),
+                appender,
+                slots,
+                bytes_before,
+                changed: !plan.is_untouched(),
+                damage: std::mem::take(&mut plan.damage),
+            },
+        );
+        log.enter_board();
+        Ok(Arc::new(log))
+    }
+
+    /// A log as it begins in this process.
+    pub(super) fn begin(site: Site, setting: Setting, from: Beginning) -> Log {
+        let appender = from.appender;
         let last = appender.last.map(|last| (last.number, appender.mark.place));
-        Ok(Arc::new(Log {
+        Log {
             limits: Live::new(setting.limits),
             gate: Gate::new(setting.finished, Arc::clone(&setting.parentage)),
             window: Window::default(),
             demand: Demand::new(setting.clock.monotonic()),
-            epoch,
-            segments,
-            written: Watermark::new(plan.next),
-            durable: Watermark::new(plan.next),
+            epoch: from.epoch,
+            segments: from.segments,
+            written: Watermark::new(from.next),
+            durable: Watermark::new(from.next),
             settled_bytes: Watermark::new(0),
-            first: AtomicU64::new(first),
-            shelf: Shelf::new(number, appender.last.map(|last| last.capacity)),
+            first: AtomicU64::new(from.first),
+            shelf: Shelf::new(from.number, appender.last.map(|last| last.capacity)),
+            ledger: Ledger::new(appender.mark, from.active),
             appender: Mutex::new(appender),
-            ledger,
-            slots: Mutex::new(slots),
-            progress: Mutex::new(Progress::new(plan.next, last)),
+            slots: Mutex::new(from.slots),
+            progress: Mutex::new(Progress::new(from.next, last)),
             durable_bytes: AtomicU64::new(0),
             kept_since: AtomicU64::new(u64::MAX),
             hurry: AtomicBool::new(false),
-            damage: std::mem::take(&mut plan.damage),
-            bytes_before: AtomicU64::new(bytes_before),
-            changed: AtomicBool::new(!plan.is_untouched()),
+            damage: from.damage,
+            bytes_before: AtomicU64::new(from.bytes_before),
+            changed: AtomicBool::new(from.changed),
             used: AtomicBool::new(true),
             wanted: AtomicU32::new(0),
+            entry: None,
+            following: None,
             site,
             setting,
-        }))
+        }
     }
+}
+
+/// What a log begins with.
+pub(super) struct Beginning {
+    pub(super) epoch: u32,
+    pub(super) segments: Segments,
+    /// The first offset that is still there, and the one that follows the last record.
+    pub(super) first: u64,
+    pub(super) next: u64,
+    /// The number of the next segment.
+    pub(super) number: u32,
+    pub(super) active: Option<Arc<Segment>>,
+    pub(super) appender: Appender,
+    pub(super) slots: Slots,
+    pub(super) bytes_before: u64,
+    pub(super) changed: bool,
+    pub(super) damage: Vec<(Damage, Flaw)>,
 }
 
 /// The epoch and the number of the segment that comes next. What was seen of an epoch that is not
@@ -112,7 +153,11 @@ fn follows(site: &Site, plan: &Plan, owner: u32) -> Result<(u32, u32)> {
 
 /// The first offset that is still there, and the header that says it if it had to be read. It may be
 /// none that can be read, and then no file of the log has been changed yet.
-fn first(site: &Site, plan: &Plan, promises: &Promises) -> Result<(u64, Option<Header>)> {
+pub(super) fn first(
+    site: &Site,
+    plan: &Plan,
+    promises: &Promises,
+) -> Result<(u64, Option<Header>)> {
     if plan.last.is_none() {
         return Ok((0, None));
     }
@@ -326,21 +371,9 @@ impl Recovery<'_> {
 
     /// The writing end behind what was recovered.
     fn appender(&self, plan: &mut Plan, sealed: bool) -> Result<(Appender, Slots)> {
-        let mut slots = Slots {
-            segment: None,
-            place: 0,
-            generation: 0,
-            sector: Sector::A,
-        };
+        let mut slots = Slots::none();
         let Some(last) = plan.walked.pop() else {
-            let nothing = Appender {
-                active: None,
-                bytes: 0,
-                mark: Mark::empty(0, plan.next),
-                last: None,
-                parked: None,
-            };
-            return Ok((nothing, slots));
+            return Ok((Appender::nothing(plan.next), slots));
         };
         let identity = last.header.identity;
         let mut appender = Appender {

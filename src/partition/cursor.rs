@@ -108,7 +108,9 @@ impl Cursor {
         let held = rest.segment.upgrade().filter(|it| !it.is_retired());
         let segment = match held {
             Some(segment) => Some(segment),
-            None => self.log.numbered(rest.number)?,
+            None => self
+                .log
+                .or_expired(self.next, self.log.numbered(rest.number))?,
         };
         // One that retention has taken is looked for by the offset.
         self.at = segment.map(|segment| Spot {
@@ -182,7 +184,7 @@ impl Cursor {
     fn enter(&mut self, end: u64) -> Result<()> {
         loop {
             let Some(spot) = &mut self.at else {
-                self.at = Some(self.log.spot(self.next)?);
+                self.at = Some(self.log.or_expired(self.next, self.log.spot(self.next))?);
                 continue;
             };
             let Some(done) = spot.segment.end().filter(|done| done.place <= spot.place) else {
@@ -194,7 +196,8 @@ impl Cursor {
             if self.next >= end {
                 return Ok(());
             }
-            match self.log.after(spot.segment.number())? {
+            let after = self.log.after(spot.segment.number());
+            match self.log.or_expired(self.next, after)? {
                 Some(segment) if segment.base() <= self.next => {
                     let place = segment.start();
                     *spot = Spot { segment, place };

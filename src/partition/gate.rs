@@ -3,14 +3,12 @@
 use std::sync::{Arc, OnceLock};
 
 use super::site::Site;
+use crate::board::{DELETED, FAILED, FINISHED};
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::Parentage;
 
-const FINISHED: u32 = 1;
-const FAILED: u32 = 2;
-const CLOSED: u32 = 4;
-const DELETED: u32 = 8;
+const CLOSED: u32 = 1;
 
 /// The states that a log enters and, but by being opened again, never leaves.
 #[derive(Debug)]
@@ -52,6 +50,11 @@ impl Gate {
     /// The topic is gone.
     pub(crate) fn delete(&self) {
         self.bits.fetch_or(DELETED, Ordering::AcqRel);
+    }
+
+    /// The states that readers in other processes go by, too: all but that this handle is closed.
+    pub(super) fn lasting(&self) -> u32 {
+        self.bits.load(Ordering::Acquire) & (FINISHED | FAILED | DELETED)
     }
 
     pub(crate) fn is_finished(&self) -> bool {

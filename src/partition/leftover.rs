@@ -21,7 +21,14 @@ impl Planner<'_> {
             .last
             .map_or(Some(plan.first), |last| last.checked_add(1));
         for number in numbers {
-            if number < plan.first || chain.as_ref().is_some_and(|chain| chain.contains(&number)) {
+            if chain.as_ref().is_some_and(|chain| chain.contains(&number)) {
+                continue;
+            }
+            if number < plan.first {
+                // The log begins behind it, which was durable before anything was removed.
+                if self.promises.start.is_some() {
+                    plan.later.push((number, Aside::Remove));
+                }
                 continue;
             }
             let path = self.site.segment(number);

@@ -61,6 +61,18 @@ impl Link {
         })
     }
 
+    /// A segment that is held open by the caller, and whose header need not be in its file.
+    pub(crate) fn laid(header: Header, segment: &Arc<Segment>) -> Arc<Link> {
+        Arc::new(Link {
+            number: segment.number(),
+            header: OnceLock::from(header),
+            view: Mutex::new(Shown {
+                open: Arc::downgrade(segment),
+                parked: None,
+            }),
+        })
+    }
+
     fn view(&self) -> MutexGuard<'_, Shown> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::appender::{Appender, Signature};
 use super::bells::Bells;
 use super::due::Demand;
+use super::following::Following;
 use super::gate::Gate;
 use super::held::Lacks;
 use super::ledger::Ledger;
@@ -18,6 +19,7 @@ use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
 use super::window::Window;
+use crate::board::{Board, Entry};
 use crate::error::{Error, Flaw, Part, Result};
 use crate::flush::{Crew, DirtyLog, Pins};
 use crate::format::{Layout, PAGE};
@@ -47,6 +49,8 @@ pub(crate) struct Setting {
     pub(crate) parentage: Arc<Parentage>,
     /// Woken whenever something becomes durable, or will not: by all partitions of a topic.
     pub(crate) bells: Arc<Bells>,
+    /// Where readers in other processes look.
+    pub(crate) board: Option<Arc<Board>>,
 }
 
 /// One partition's records: one writer at a time, any number of readers.
@@ -84,6 +88,10 @@ pub(crate) struct Log {
     pub(super) changed: AtomicBool,
     /// Whether it has been used since somebody looked for a log to park.
     pub(super) used: AtomicBool,
+    /// Its entry on the board, for readers in other processes.
+    pub(super) entry: Option<Entry>,
+    /// Where it is followed, if another process writes it.
+    pub(super) following: Option<Following>,
     /// How many appends have waited for files of it, and would wait again if they were let go of.
     pub(super) wanted: AtomicU32,
 }
@@ -116,16 +124,19 @@ impl Log {
 
     /// The first offset that is still there.
     pub(crate) fn first(&self) -> u64 {
+        self.catch_up();
         self.first.load(Ordering::Acquire)
     }
 
     /// Records below this offset may be read by who asks for written ones.
     pub(crate) fn written(&self) -> u64 {
+        self.catch_up();
         self.written.get()
     }
 
     /// Records below this offset survive a power cut.
     pub(crate) fn durable(&self) -> u64 {
+        self.catch_up();
         self.durable.get()
     }
 
@@ -269,8 +280,7 @@ impl Log {
 
     /// Shows what was written, and wakes who waits for it: no lock is held any more.
     pub(super) fn tell(self: &Arc<Self>, unlocked: &Unlocked) {
-        self.written
-            .advance_and_ring(unlocked.next, &self.setting.bells.written);
+        self.show_written(unlocked.next);
         if unlocked.spare && !self.shelf.has_spare() {
             self.ask_preparer();
         } else if unlocked.window {
@@ -280,6 +290,7 @@ impl Log {
 
     /// Wakes everybody who waits for anything, so that they look at the gate.
     pub(crate) fn wake_all(&self) {
+        self.show_state();
         self.durable.wake();
         self.written.wake();
         self.settled_bytes.wake();

@@ -2,11 +2,13 @@
 
 mod appender;
 mod apply;
+mod attach;
 mod awaiting;
 mod bells;
 mod close;
 mod cursor;
 mod due;
+mod following;
 mod gate;
 mod held;
 mod inspect;
@@ -23,6 +25,7 @@ mod planner;
 mod riding;
 mod rounds;
 mod seek;
+mod shown;
 mod site;
 mod spare;
 mod walked;

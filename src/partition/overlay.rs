@@ -7,6 +7,9 @@ use crate::format::Redo;
 use crate::segment::{Page, read_page};
 use crate::sys::{Access, File, Map};
 
+/// So much is copied at a time.
+const PIECE: usize = 1 << 20;
+
 /// Reads see the stretches; writes and syncs go to the file.
 #[derive(Debug)]
 struct Overlay {
@@ -81,7 +84,20 @@ impl File for Overlay {
         self.file.sync()
     }
 
+    /// A mapping of the file would lack what is laid over it: so this is a copy in memory.
     fn map(&self, access: Access, len: u64) -> io::Result<Map> {
-        self.file.map(access, len)
+        if access == Access::Write {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        if self.len()? < len {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Map::filled(len, |memory| {
+            let mut at = 0;
+            for piece in memory.chunks_mut(PIECE) {
+                at += self.read_at(piece, at)? as u64;
+            }
+            Ok(())
+        })
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Promises {
 
 impl Promises {
     /// Records below this offset were durable, in the log's own files or in the journal.
-    pub(super) fn floor(&self) -> u64 {
+    pub(super) fn promised(&self) -> u64 {
         let redo = self.redo.iter().map(|redo| redo.of.next);
         redo.max().unwrap_or(0).max(self.floor)
     }

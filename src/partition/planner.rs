@@ -25,7 +25,7 @@ pub(super) struct Found {
 
 /// Computes the plan for a log. Reads only, and opens no file for more than that.
 pub(crate) fn plan(site: &Site, promises: &Promises) -> Result<Plan> {
-    let floor = promises.floor();
+    let floor = promises.promised();
     if floor > MAX_OFFSET {
         let reason = format!("offset {floor} is promised, which no log reaches");
         return Err(site.mismatch(&site.dir, reason));
@@ -194,10 +194,10 @@ impl Planner<'_> {
     /// The plan of a log of which no segment is there.
     fn nothing(&self, first: u32) -> Result<Plan> {
         let promises = self.promises;
-        if promises.exists || promises.floor() > 0 || promises.end.is_some() {
+        if promises.exists || promises.promised() > 0 || promises.end.is_some() {
             let reason = format!(
                 "it held records (offset {} is promised), and its first segment is not there",
-                promises.floor()
+                promises.promised()
             );
             return Err(self.site.mismatch(&self.site.dir, reason));
         }
@@ -321,7 +321,7 @@ impl Planner<'_> {
         }
         let sealed = plan.last().seal().map(|seal| seal.next);
         let recorded = self.promises.end.map(|end| end.mark.next);
-        let known = sealed.max(recorded).max(Some(self.promises.floor()));
+        let known = sealed.max(recorded).max(Some(self.promises.promised()));
         beyond.promise = beyond.promise.max(known);
         let mut left = self.promises.reach.saturating_sub(beyond.passed);
         while left > 0 {
@@ -406,7 +406,7 @@ impl Planner<'_> {
 
     /// Files must reach as far as is promised of them.
     fn check(&mut self, plan: Plan) -> Result<Plan> {
-        let floor = self.promises.floor();
+        let floor = self.promises.promised();
         if plan.next < floor {
             let reason = format!("it ends at offset {}, {floor} is promised", plan.next);
             return Err(self.site.mismatch(&self.site.dir, reason));

@@ -30,6 +30,18 @@ pub(crate) struct Slots {
     pub(super) sector: Sector,
 }
 
+impl Slots {
+    /// Of a log without an active segment.
+    pub(super) fn none() -> Slots {
+        Slots {
+            segment: None,
+            place: 0,
+            generation: 0,
+            sector: Sector::A,
+        }
+    }
+}
+
 impl Log {
     pub(super) fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
@@ -166,11 +178,7 @@ impl Log {
     /// Everything up to here survives a power cut, wherever it is stored.
     pub(super) fn became_durable(&self, entry: &Entry) {
         self.durable_bytes.store(entry.bytes, Ordering::Release);
-        // Whoever wrote it may not have come to showing it yet: nothing is durable and not written.
-        self.written
-            .advance_and_ring(entry.mark.next, &self.setting.bells.written);
-        self.durable.advance(entry.mark.next);
-        self.setting.bells.durable.wake();
+        self.show_durable(entry.mark.next);
     }
 
     /// Writes a slot if it is time to, or says when to look again.

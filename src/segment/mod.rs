@@ -4,12 +4,14 @@
 //! This floor knows bytes, places and frames. Which segments make a log, and where one ends, is
 //! decided above.
 
+mod follower;
 mod header;
 mod name;
 mod reader;
 mod walk;
 mod writer;
 
+pub(crate) use follower::Follower;
 pub(crate) use header::{Header, Page, read_page};
 pub(crate) use name::{file_name, number_of};
 pub(crate) use reader::{End, Segment, Trouble};

@@ -1,11 +1,12 @@
 //! Following: what is there, and then what comes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::inner::TopicInner;
+use super::inner::{Inner, TopicInner};
 use super::read::Cursor;
+use super::reading::{Nap, watch_for};
 use super::stored::{OwnedRecord, StoredRecord};
 use super::stream::FollowStream;
 use super::topic::Topic;
@@ -43,6 +44,10 @@ pub struct Follow {
     /// Its cursors hold nothing.
     resting: bool,
     visibility: Visibility,
+    spins: bool,
+    nap: Nap,
+    /// A thread sleeps on another process's words for its futures.
+    watched: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -65,6 +70,7 @@ pub struct Follow {
 #[derive(Debug, Clone)]
 pub struct Stopper {
     topic: Arc<TopicInner>,
+    store: Weak<Inner>,
     parentage: Arc<Parentage>,
     stop: Arc<AtomicBool>,
 }
@@ -76,6 +82,11 @@ impl Stopper {
         // A follower of a forked child's parent is the parent's to stop.
         if !self.parentage.is_child() {
             self.topic.bells.ring();
+            let store = self.store.upgrade();
+            let reading = store.as_ref().and_then(|store| store.reading.as_ref());
+            reading
+                .into_iter()
+                .for_each(|it| it.ring(self.topic.open_logs()));
         }
     }
 }
@@ -96,6 +107,9 @@ impl Follow {
             turn: 0,
             resting: false,
             visibility: Visibility::Durable,
+            spins: false,
+            nap: Nap::default(),
+            watched: false,
             stop: Arc::new(AtomicBool::new(false)),
         }
     }
@@ -106,6 +120,28 @@ impl Follow {
         self.cursors
             .iter_mut()
             .for_each(|cursor| cursor.set_visibility(visibility));
+        self
+    }
+
+    /// Does not sleep while it waits, but looks again and again, which takes all of a core: for who pays
+    /// that for the time that waking up costs.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::{Start, Store};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// # let topic = store.topic("quakes")?;
+    /// # topic.append("M 4.6")?;
+    /// let mut tail = topic.follow(Start::Earliest)?.spinning();
+    /// assert_eq!(tail.next()?.expect("it is there").text()?, "M 4.6");
+    /// # drop(tail);
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spinning(mut self) -> Self {
+        self.spins = true;
         self
     }
 
@@ -153,6 +189,7 @@ impl Follow {
             match self.look() {
                 Found::Nothing => {
                     self.rest();
+                    self.watch()?;
                     self.bell().past(u64::MAX, || self.is_rung()).await;
                 }
                 found => return self.lend(found),
@@ -222,6 +259,7 @@ impl Follow {
     pub fn stopper(&self) -> Stopper {
         Stopper {
             topic: Arc::clone(&self.topic.inner),
+            store: Arc::downgrade(self.topic.store.shared()),
             parentage: Arc::clone(&self.topic.store.shared().setting.parentage),
             stop: Arc::clone(&self.stop),
         }
@@ -231,16 +269,46 @@ impl Follow {
         loop {
             match self.look() {
                 Found::Nothing => {
-                    self.rest();
                     if deadline.is_some_and(|at| at <= Instant::now()) {
+                        self.rest();
                         return Ok(None);
                     }
-                    let rung = || self.is_rung();
-                    self.bell().wait_past(u64::MAX, deadline, rung);
+                    self.wait(deadline);
                 }
                 found => return self.lend(found),
             }
         }
+    }
+
+    /// Waits until there may be something new.
+    fn wait(&mut self, deadline: Option<Instant>) {
+        if self.spins {
+            return std::hint::spin_loop();
+        }
+        self.rest();
+        let rung = || self.is_rung();
+        let store = self.topic.store.shared();
+        let Some(reading) = &store.reading else {
+            self.bell().wait_past(u64::MAX, deadline, rung);
+            return;
+        };
+        let logs: Vec<_> = self.cursors.iter().map(Cursor::log).collect();
+        reading.sleep(store, &logs, self.visibility, (deadline, &self.nap), rung);
+    }
+
+    /// Sees to it that the bell of this process rings for what another one appends.
+    pub(super) fn watch(&mut self) -> Result<()> {
+        let store = self.topic.store.shared();
+        if store.reading.is_none() || std::mem::replace(&mut self.watched, true) {
+            return Ok(());
+        }
+        let logs = self.cursors.iter().map(|cursor| Arc::clone(cursor.log()));
+        let stop = Arc::clone(&self.stop);
+        let watching = watch_for(store, logs.collect(), self.visibility, stop);
+        watching.map_err(|error| Error::ThreadEnded {
+            thread: "watch",
+            reason: error.to_string(),
+        })
     }
 
     fn look(&self) -> Found {
@@ -263,8 +331,16 @@ impl Follow {
 
     fn take(&mut self, index: usize) -> Result<Option<StoredRecord<'_>>> {
         self.resting = false;
+        self.nap.end();
         self.turn = (index + 1) % self.cursors.len();
         self.cursors[index].next()
+    }
+}
+
+impl Drop for Follow {
+    fn drop(&mut self) {
+        // The thread that sleeps for it ends.
+        self.stop.store(true, Ordering::Release);
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use super::budget::Budget;
 use super::log_cell::LogCell;
+use super::reading::Reading;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Journal, Pending, TopicSettings, TopicState};
@@ -20,7 +21,10 @@ pub(crate) struct Inner {
     pub(super) root: PathBuf,
     pub(super) id: [u8; 16],
     pub(super) options: StoreOptions,
-    pub(super) lock: Box<dyn Lock>,
+    /// Nothing in a store that is only read.
+    pub(super) lock: Option<Box<dyn Lock>>,
+    /// How it is read, if it is only read.
+    pub(super) reading: Option<Reading>,
     /// The disk that topics lie on.
     pub(super) files: Arc<Budget>,
     /// All of it, where one sync of it can stand for many.
@@ -125,6 +129,7 @@ impl Inner {
     pub(super) fn catalog(&self) -> Result<MutexGuard<'_, Ids>> {
         // Before the lock: in a forked child nobody lets go of it.
         self.check_not_closed()?;
+        self.check_writes()?;
         Ok(self.catalog.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -140,9 +145,20 @@ impl Inner {
         }
     }
 
+    /// Whether this handle is one that writes.
+    fn check_writes(&self) -> Result<()> {
+        match &self.reading {
+            Some(_) => Err(Error::ReadOnly {
+                path: self.root.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Whether anything may be written: the store is not closed, and its journal has not failed.
     pub(super) fn check_open(&self) -> Result<()> {
         self.check_not_closed()?;
+        self.check_writes()?;
         match self.journal.failure() {
             Some(cause) => Err(Error::StoreFailed { cause }),
             None => Ok(()),

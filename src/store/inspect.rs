@@ -122,15 +122,15 @@ pub fn verify(path: impl AsRef<Path>, options: &crate::StoreOptions) -> Result<V
 }
 
 /// Where a store lies.
-struct Place<'a> {
-    storage: &'a Arc<dyn Storage>,
-    root: &'a Path,
-    id: [u8; 16],
+pub(super) struct Place<'a> {
+    pub(super) storage: &'a Arc<dyn Storage>,
+    pub(super) root: &'a Path,
+    pub(super) id: [u8; 16],
 }
 
 impl Place<'_> {
     /// What the journal says. What cannot be read in it counts if it cannot be read twice.
-    fn journal(&self) -> Result<Read> {
+    pub(super) fn journal(&self) -> Result<Read> {
         let site = journal::site(self.storage, self.root, self.id);
         let mut read = journal::peek(&site);
         for _ in 0..LOOKS {

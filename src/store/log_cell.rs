@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::inner::{Inner, TopicInner};
-use super::open::refuse_link;
+use super::open::{lived_in, refuse_link};
+use super::reading::Reading;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, Pending, RedoFiles, SegmentEnd};
@@ -14,6 +15,9 @@ use crate::sys::{Kind, Storage};
 
 /// Bytes that a frame may take beyond what its topic limits.
 const SLACK: u64 = 64 << 10;
+
+/// How often a log is looked at again that changes while it is looked at.
+const LOOKS: usize = 16;
 
 /// Where a partition's log is kept once it has been opened.
 #[derive(Debug)]
@@ -80,7 +84,10 @@ impl LogCell {
         // Not whether the journal has failed: its owner recovers a log without it, to read there.
         store.check_not_closed()?;
         topic.check_there()?;
-        let opened = self.recover(store, topic, partition);
+        let opened = match &store.reading {
+            Some(reading) => self.attach(store, reading, topic, partition),
+            None => self.recover(store, topic, partition),
+        };
         *self.refused() = opened.as_ref().err().cloned();
         opened
     }
@@ -126,6 +133,55 @@ impl LogCell {
             self.let_go(store, &end, &redo);
         }
         Ok(Arc::clone(self.log.get_or_init(|| log)))
+    }
+
+    /// Opens the log for reading only. What its owner changes meanwhile makes it look again.
+    fn attach(
+        &self,
+        store: &Inner,
+        reading: &Reading,
+        topic: &TopicInner,
+        partition: u32,
+    ) -> Result<Arc<Log>> {
+        let storage: Arc<dyn Storage> = Arc::clone(&store.files) as _;
+        let place = (&*topic.name, partition, self.id);
+        let site = site(&storage, &store.root, store.id, place)?;
+        refuse_links(&site)?;
+        let mut looks = 0;
+        loop {
+            let attached = self.attach_once(store, reading, topic, site.clone());
+            match attached {
+                Ok(log) => return Ok(Arc::clone(self.log.get_or_init(|| log))),
+                Err(error) if looks == LOOKS => return Err(named(error, topic, partition)),
+                Err(error) => tracing::debug!(log = self.id, %error, "looked at again"),
+            }
+            looks += 1;
+            reading.refresh(store)?;
+            topic.check_there()?;
+        }
+    }
+
+    fn attach_once(
+        &self,
+        store: &Inner,
+        reading: &Reading,
+        topic: &TopicInner,
+        site: Site,
+    ) -> Result<Arc<Log>> {
+        let read = reading.read(store)?;
+        let setting = Setting {
+            finished: topic.finished.load(Ordering::Acquire),
+            bells: Arc::clone(&topic.bells),
+            same_boot: lived_in(&read.fold, store.options.storage.boot()),
+            ..store.setting.clone()
+        };
+        Log::attach(site, setting, Arc::clone(&reading.lookout), || {
+            let closed = read.fold.closed();
+            match unread(&read.pending, self.id) {
+                Some(cause) => Err(Error::clone(&cause)),
+                None => Ok(promises(&read.fold, self.id, closed, &read.pending)),
+            }
+        })
     }
 
     /// Tells the journal where recovery found the end, so that nobody has to look for it again. It

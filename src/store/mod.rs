@@ -14,9 +14,12 @@ mod log_cell;
 mod name;
 mod offload;
 mod open;
+mod open_reading;
 mod position;
 mod read;
+mod reading;
 mod record;
+mod retention;
 mod routing;
 #[expect(clippy::module_inception, reason = "the noun of this floor")]
 mod store;
@@ -36,7 +39,7 @@ pub use record::{Header, IntoBytes, Record, Timestamp};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;
-pub use subscription::{Lag, Subscription, SubscriptionBuilder};
+pub use subscription::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 pub use topic::{Partition, Topic};
 
 #[cfg(all(test, not(loom)))]

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::{log_of_folder, named};
+use crate::board::{Board, Key};
 use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, site};
@@ -16,7 +17,7 @@ use crate::options::StoreOptions;
 use crate::partition::Bells;
 use crate::partition::{Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
-use crate::sys::{Access, Kind, Lock, LockError, Parentage, Storage, Volume};
+use crate::sys::{Access, BoardPlace, Kind, Lock, LockError, Parentage, Storage, Volume};
 
 /// The folders of a store below its root.
 const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
@@ -32,7 +33,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         existing_id(&storage, root)?;
     }
     make_root(storage.as_ref(), root)?;
-    let lock = lock(storage.as_ref(), root)?;
+    let place = board_place(&options, root);
+    let lock = lock(storage.as_ref(), root, place.as_ref())?;
     refuse_foreign(storage.as_ref(), root)?;
     let backend = storage.backend(root).map_err(|error| match error.kind() {
         io::ErrorKind::Unsupported => Error::Refused {
@@ -59,6 +61,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         finished: false,
         parentage: Arc::new(Parentage::new()),
         bells: Arc::new(Bells::new()),
+        board: place.and_then(|place| board(&place, id, storage.boot())),
     };
     let owner = Owner {
         epoch: 0,
@@ -72,6 +75,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         // The journal may be waiting for its next round, which must not come after the lock.
         setting.flusher.stop();
         setting.preparer.stop();
+        setting.board.iter().for_each(|board| board.close());
     })?;
     let before = opened.before;
     setting.epoch = opened.epoch;
@@ -84,7 +88,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     let inner = Arc::new(Inner {
         root: root.to_owned(),
         id,
-        lock,
+        lock: Some(lock),
+        reading: None,
         files,
         volume,
         journal: opened.journal,
@@ -137,7 +142,7 @@ fn take_over(
 }
 
 /// Whether readers may hold what the last owner wrote: it lived in this boot, or who knows.
-fn lived_in(fold: &Fold, boot: Option<[u8; 16]>) -> bool {
+pub(super) fn lived_in(fold: &Fold, boot: Option<[u8; 16]>) -> bool {
     match (fold.owner().and_then(|owner| owner.boot), boot) {
         (Some(last), Some(this)) => last == this,
         _ => fold.owner().is_some(),
@@ -185,13 +190,30 @@ fn make_dirs(storage: &dyn Storage, dir: &Path) -> Result<()> {
     }
 }
 
-fn lock(storage: &dyn Storage, root: &Path) -> Result<Box<dyn Lock>> {
+fn lock(storage: &dyn Storage, root: &Path, place: Option<&BoardPlace>) -> Result<Box<dyn Lock>> {
     let path = root.join("LOCK");
-    let note = format!("pid {}\n", std::process::id());
+    let note = place.map(|place| format!("board {}", place.path.display()));
+    let note = note.unwrap_or_default();
     storage.lock(&path, &note).map_err(|error| match error {
         LockError::Held { pid } => Error::Locked { path, pid },
         LockError::Io(error) => Error::opening("lock", path, error),
     })
+}
+
+/// Where the live board lies, if there can be one.
+pub(super) fn board_place(options: &StoreOptions, root: &Path) -> Option<BoardPlace> {
+    let place = options.storage.board(root, options.board.as_deref());
+    let place = place.inspect_err(|error| tracing::warn!(%error, "there is no place for a board"));
+    place.ok().flatten()
+}
+
+/// The live board. A store works without one: others then look at its files.
+fn board(place: &BoardPlace, store: [u8; 16], boot: Option<[u8; 16]>) -> Option<Arc<Board>> {
+    let key = Key { store, boot: boot? };
+    let board = Board::open(&place.path, &key, place.user, place.group);
+    let path = place.path.display();
+    let board = board.inspect_err(|error| tracing::warn!(%path, %error, "there is no live board"));
+    board.ok()
 }
 
 /// Refuses a symbolic link, or anything but a folder, where a folder of the store should be.

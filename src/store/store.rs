@@ -9,6 +9,7 @@ use super::closing::Closing;
 use super::inner::{Inner, TopicInner};
 use super::leftovers;
 use super::open::{open, open_all};
+use super::open_reading::{close_reading, open_reading};
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::flush::{is_serving, serving};
@@ -123,6 +124,12 @@ pub struct Health {
     pub epoch: u32,
     /// Whether the last owner closed the store.
     pub was_closed: bool,
+    /// The process that owns the store now, where its lock file tells it: in a store that is only read,
+    /// nothing when there is none.
+    pub owner: Option<u32>,
+    /// The shared memory by which other processes follow; without it they look at the files again and
+    /// again.
+    pub board: Option<PathBuf>,
 }
 
 impl Store {
@@ -150,6 +157,52 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens a store that is there for reading only: beside the process that owns it, whose new records
+    /// are followed, or without one. It writes nothing below the folder, takes no lock, and starts no
+    /// thread but for futures that wait. What would write is [`Error::ReadOnly`].
+    ///
+    /// Beside a live owner a record shows as soon as it is durable there, or written, by
+    /// [`Visibility`](crate::Visibility). Who waits sleeps on shared memory and is woken by the owner;
+    /// where that memory cannot be written to, or there is none, the files are looked at again, in the end
+    /// every 100 ms. When the owner goes, readers keep what they have; when the next one comes, they
+    /// follow it.
+    ///
+    /// After an owner that was killed in this boot of the machine, `Durable` readers see what it had
+    /// shown as durable, or the files promise. The next owner finds the rest, and makes it durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoStore`] where there is none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tidelog::{Error, Record, Store};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("data");
+    /// let owner = Store::open(&path)?;
+    /// owner.topic("quakes")?.append(Record::new("M 4.6"))?;
+    ///
+    /// let reader = Store::open_read_only(&path)?; // in this process or in another one
+    /// let quakes = reader.topic("quakes")?;
+    /// for record in quakes.partition(0)?.read(0..10)? {
+    ///     assert_eq!(record?.text()?, "M 4.6");
+    /// }
+    /// assert!(matches!(quakes.append("M 2.1"), Err(Error::ReadOnly { .. })));
+    /// # reader.close()?;
+    /// # owner.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store> {
+        Store::open_read_only_with(path, StoreOptions::new())
+    }
+
+    /// As [`Store::open_read_only`], with options.
+    pub fn open_read_only_with(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
+        let inner = Arc::new(Owned(open_reading(path.as_ref(), options)?));
+        Ok(Store { inner })
+    }
+
     pub(super) fn shared(&self) -> &Arc<Inner> {
         &self.inner.0
     }
@@ -161,10 +214,13 @@ impl Store {
         }
     }
 
-    /// The topic of that name; made with default options if there is none.
+    /// The topic of that name; made with default options if there is none, but not in a store that is
+    /// only read.
     pub fn topic(&self, name: &str) -> Result<Topic> {
         match self.existing_topic(name) {
-            Err(Error::TopicUnknown { .. }) => self.create_topic(name, TopicOptions::new()),
+            Err(Error::TopicUnknown { .. }) if self.shared().reading.is_none() => {
+                self.create_topic(name, TopicOptions::new())
+            }
             other => other,
         }
     }
@@ -173,6 +229,9 @@ impl Store {
     pub fn existing_topic(&self, name: &str) -> Result<Topic> {
         super::name::check(name)?;
         self.shared().check_not_closed()?;
+        if let Some(reading) = &self.shared().reading {
+            reading.refresh(self.shared())?;
+        }
         let topic = self.shared().topics().get(name).cloned();
         let topic = topic.ok_or_else(|| Error::TopicUnknown {
             topic: name.to_owned(),
@@ -203,6 +262,11 @@ impl Store {
     pub fn topics(&self) -> Vec<TopicInfo> {
         if self.shared().check_owner().is_err() {
             return Vec::new();
+        }
+        if let Some(reading) = &self.shared().reading
+            && let Err(error) = reading.refresh(self.shared())
+        {
+            tracing::warn!(%error, "the topics that were known");
         }
         // What is asked of them may wait for one that is being opened.
         let topics: Vec<Arc<TopicInner>> = self.shared().topics().values().cloned().collect();
@@ -288,6 +352,18 @@ impl Inner {
             backend: self.setting.backend,
             epoch: self.setting.epoch,
             was_closed: self.clean,
+            owner: match &self.reading {
+                Some(reading) => reading.owner(),
+                None => owned.then(std::process::id),
+            },
+            board: match &self.reading {
+                Some(reading) => reading.board(),
+                None => self
+                    .setting
+                    .board
+                    .as_ref()
+                    .map(|board| board.path().to_owned()),
+            },
         }
     }
 }
@@ -296,6 +372,10 @@ impl Inner {
 /// it returns the lock is free. Not so who is called in the middle of a round, or of the close.
 fn close(inner: &Arc<Inner>) -> Result<()> {
     inner.check_owner()?;
+    if let Some(reading) = &inner.reading {
+        close_reading(inner, reading);
+        return Ok(());
+    }
     if is_serving() {
         return close_elsewhere(inner);
     }
@@ -361,13 +441,11 @@ fn close_once(inner: &Arc<Inner>) -> Result<()> {
     keep(inner.journal.finish_close().map(|_| ()));
     // Somebody may have run the journal's last round, and be tidying up behind it.
     inner.setting.flusher.stop();
+    // Before the lock: from then on it may be the next owner's.
+    inner.setting.board.iter().for_each(|board| board.close());
+    let unlocked = inner.lock.as_ref().map_or(Ok(()), |lock| lock.release());
     let lock = inner.root.join("LOCK");
-    keep(
-        inner
-            .lock
-            .release()
-            .map_err(|error| Error::io("unlock", lock, error)),
-    );
+    keep(unlocked.map_err(|error| Error::io("unlock", lock, error)));
     first
 }
 

@@ -64,6 +64,9 @@ impl Stream for FollowStream {
             if let Some(found) = this.follow.try_owned() {
                 return Poll::Ready(found);
             }
+            if let Err(error) = this.follow.watch() {
+                return Poll::Ready(Some(Err(error)));
+            }
             let (bell, rung) = (this.follow.bell(), || this.follow.is_rung());
             let poll = bell.poll_past(u64::MAX, &mut this.place, context, rung);
             if poll.is_pending() {

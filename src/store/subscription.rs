@@ -136,6 +136,79 @@ pub struct Lag {
     pub records: u64,
 }
 
+/// A subscription, as [`Topic::subscriptions`] tells it.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::{Record, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # let topic = store.topic("quakes")?;
+/// # topic.append(Record::new("M 4.6"))?;
+/// # topic.subscribe("archive")?;
+/// for subscription in topic.subscriptions()? {
+///     println!("{} lacks {} records", subscription.name, subscription.lag.records);
+/// }
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SubscriptionInfo {
+    /// Its name.
+    pub name: String,
+    /// Whether it is paused.
+    pub paused: bool,
+    /// The offset that it reads next, of each partition, as far as that is committed.
+    pub committed: Vec<u64>,
+    /// How far it is behind.
+    pub lag: Lag,
+}
+
+impl Topic {
+    /// The topic's subscriptions, sorted by name: also in a store that is only read, as far as its
+    /// owner has committed them.
+    pub fn subscriptions(&self) -> Result<Vec<SubscriptionInfo>> {
+        let store = self.store.shared();
+        if let Some(reading) = &store.reading {
+            reading.refresh(store)?;
+        }
+        self.inner.check_there()?;
+        let states: Vec<SubscriptionState> = store
+            .journal
+            .fold(|fold| fold.subscriptions_of(self.inner.id).cloned().collect());
+        let info = |state: SubscriptionState| {
+            let committed = self.committed(&state);
+            Ok(SubscriptionInfo {
+                lag: self.lag_of(&committed)?,
+                name: state.name,
+                paused: state.paused,
+                committed,
+            })
+        };
+        states.into_iter().map(info).collect()
+    }
+
+    /// The offset that a subscription reads next, of each partition.
+    fn committed(&self, state: &SubscriptionState) -> Vec<u64> {
+        let journal = &self.store.shared().journal;
+        let stored = |partition| journal.fold(|fold| fold.checkpoint(state.id, partition));
+        let each = (0..self.partitions()).zip(&state.start);
+        each.map(|(partition, start)| stored(partition).unwrap_or(*start))
+            .collect()
+    }
+
+    fn lag_of(&self, committed: &[u64]) -> Result<Lag> {
+        let mut records = 0;
+        for (partition, committed) in (0..).zip(committed) {
+            let log: Arc<_> = self.log(partition)?;
+            records += log.durable().saturating_sub(*committed);
+        }
+        Ok(Lag { records })
+    }
+}
+
 /// A named reader of a topic whose place is durable. It delivers at least once: a crash before a
 /// commit delivers again, one after it does not.
 ///
@@ -169,16 +242,7 @@ pub struct Subscription {
 
 impl Subscription {
     fn new(topic: Topic, state: SubscriptionState, held: Held) -> Result<Subscription> {
-        let store = topic.store.shared();
-        let committed: Vec<u64> = (0..topic.partitions())
-            .zip(&state.start)
-            .map(|(partition, start)| {
-                let stored = store
-                    .journal
-                    .fold(|fold| fold.checkpoint(state.id, partition));
-                stored.unwrap_or(*start)
-            })
-            .collect();
+        let committed = topic.committed(&state);
         let cursors = (0..)
             .zip(&committed)
             .map(|(partition, next)| topic.partition(partition)?.cursor(Start::Offset(*next)))
@@ -347,12 +411,7 @@ impl Subscription {
 
     /// How far it is behind.
     pub fn lag(&self) -> Result<Lag> {
-        let mut records = 0;
-        for (partition, committed) in (0..).zip(&self.committed) {
-            let log: Arc<_> = self.topic.log(partition)?;
-            records += log.durable().saturating_sub(*committed);
-        }
-        Ok(Lag { records })
+        self.topic.lag_of(&self.committed)
     }
 
     fn set_paused(&mut self, paused: bool) -> Result<()> {

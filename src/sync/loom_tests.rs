@@ -181,3 +181,89 @@ fn a_future_is_not_forgotten() {
         assert_eq!(reader.join().unwrap(), Waited::Past(1));
     });
 }
+
+/// The kernel's sleep on a word: whoever sleeps looks at it under a lock that whoever wakes takes, too.
+#[derive(Default)]
+struct Kernel {
+    lock: super::Mutex<()>,
+    asleep: super::Condvar,
+}
+
+impl Kernel {
+    fn sleep(&self, word: &super::AtomicU32, seen: u32) {
+        let guard = self.lock.lock().unwrap();
+        if word.load(Ordering::Relaxed) == seen {
+            drop(self.asleep.wait(guard).unwrap());
+        }
+    }
+
+    fn wake(&self) {
+        drop(self.lock.lock().unwrap());
+        self.asleep.notify_all();
+    }
+}
+
+/// The words of an entry on the board: how much is shown, and the bell for it.
+#[derive(Default)]
+struct Entry {
+    shown: AtomicU64,
+    bell: super::AtomicU32,
+    kernel: Kernel,
+}
+
+impl Entry {
+    fn show(&self, next: u64) {
+        self.shown.store(next, Ordering::Release);
+        super::fence(Ordering::SeqCst);
+        super::bell::ring(&self.bell, || self.kernel.wake());
+    }
+
+    fn wait(&self, next: u64) {
+        loop {
+            let seen = super::bell::announce(&self.bell);
+            if self.shown.load(Ordering::Acquire) >= next {
+                return;
+            }
+            self.kernel.sleep(&self.bell, seen);
+        }
+    }
+}
+
+/// Readers in other processes sleep on the board while its owner shows more: none of them sleeps
+/// through it, and each sees what was written before. One that is killed behind its announcement (the
+/// first line) changes nothing for the others.
+#[test]
+fn nobody_sleeps_through_what_the_board_shows() {
+    bounded(|| {
+        let entry = Arc::new(Entry::default());
+        let bytes = Arc::new(AtomicU64::new(0));
+        super::bell::announce(&entry.bell);
+        let readers = [1, 1].map(|next| {
+            let (entry, bytes) = (Arc::clone(&entry), Arc::clone(&bytes));
+            thread::spawn(move || {
+                entry.wait(next);
+                assert!(bytes.load(Ordering::Relaxed) >= next);
+            })
+        });
+        bytes.store(1, Ordering::Relaxed);
+        entry.show(1);
+        readers
+            .into_iter()
+            .for_each(|reader| reader.join().unwrap());
+    });
+}
+
+/// An owner whom nobody waits for makes no call.
+#[test]
+fn a_bell_that_nobody_waits_for_does_not_ring() {
+    loom::model(|| {
+        let bell = super::AtomicU32::new(0);
+        super::bell::ring(&bell, || panic!("nobody waits"));
+        let seen = super::bell::announce(&bell);
+        let mut rung = 0;
+        super::bell::ring(&bell, || rung += 1);
+        super::bell::ring(&bell, || rung += 1);
+        assert_eq!(rung, 1);
+        assert_ne!(bell.load(Ordering::Relaxed), seen);
+    });
+}

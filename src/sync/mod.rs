@@ -18,6 +18,7 @@ pub(crate) use std::thread::{Thread, current as this_thread};
 #[cfg(loom)]
 pub(crate) use loom::thread::{Thread, current as this_thread};
 
+pub(crate) mod bell;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod watermark;

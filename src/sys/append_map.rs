@@ -121,6 +121,26 @@ impl Region {
         Ok(())
     }
 
+    /// See [`View::guard`].
+    fn guard(&self, range: &Range<u64>) -> io::Result<()> {
+        let range = within(range, self.len)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        let base = self.start / MIB;
+        let first = (self.start + range.start) / MIB - base;
+        let last = (self.start + range.end - 1) / MIB - base;
+        for chunk in first..=last {
+            let (word, bit) = (&self.touched[chunk / 64], 1 << (chunk % 64));
+            // No ordering: the bit carries nothing, the page is there for every thread.
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                self.touch(chunk)?;
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
     /// Reads a range through the file, where pages cannot be populated: a bad sector shows here.
     fn read_through(&self, from: usize, to: usize) -> io::Result<()> {
         let mut page = [0; 4096];
@@ -160,6 +180,22 @@ impl Tail {
         let at = unsafe { AtomicU32::from_ptr(at) };
         at.store(word.to_le(), Ordering::Release);
         Ok(())
+    }
+}
+
+impl Tail {
+    /// The word at a place past what was written here, which somebody else writes, in another process,
+    /// and last of all that it stands for; `None` outside the region.
+    pub(super) fn foreign_word(&self, place: usize) -> Option<u32> {
+        let inside = place >= self.end && place.checked_add(4)? <= self.region.len;
+        if !inside || !(self.region.start + place).is_multiple_of(4) {
+            return None;
+        }
+        let at = self.region.at(place).cast::<u32>();
+        // SAFETY: the four bytes lie in the region past `published`, at a multiple of 4, where no
+        // slice covers them and whoever writes does so by an atomic store of this very word.
+        let word = unsafe { AtomicU32::from_ptr(at) };
+        Some(u32::from_le(word.load(Ordering::Acquire)))
     }
 }
 
@@ -242,23 +278,7 @@ impl View {
     /// It does not help against a file cut short later on, nor against a sector that goes bad
     /// after its page was dropped from memory.
     pub fn guard(&self, range: Range<u64>) -> io::Result<()> {
-        let region = &*self.region;
-        let range = within(&range, region.len)?;
-        if range.is_empty() {
-            return Ok(());
-        }
-        let base = region.start / MIB;
-        let first = (region.start + range.start) / MIB - base;
-        let last = (region.start + range.end - 1) / MIB - base;
-        for chunk in first..=last {
-            let (word, bit) = (&region.touched[chunk / 64], 1 << (chunk % 64));
-            // No ordering: the bit carries nothing, the page is there for every thread.
-            if word.load(Ordering::Relaxed) & bit == 0 {
-                region.touch(chunk)?;
-                word.fetch_or(bit, Ordering::Relaxed);
-            }
-        }
-        Ok(())
+        self.region.guard(&range)
     }
 }
 

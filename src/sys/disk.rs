@@ -17,7 +17,12 @@ use rustix::io::Errno;
 use super::allocate::allocate;
 use super::append_map::{Map, Pattern};
 use super::lock::{self, Holder};
-use super::{Access, Backend, Entry, File, Kind, Lock, LockError, Stats, Storage, Volume};
+use super::{
+    Access, Backend, BoardPlace, Entry, File, Kind, Lock, LockError, Stats, Storage, Volume,
+};
+
+/// Where processes of this machine share memory by name.
+const SHARED_MEMORY: &str = "/dev/shm";
 
 /// Who may read what a [`Disk`] makes. Only its owner ever writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -203,6 +208,23 @@ impl Storage for Disk {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
+    }
+
+    fn board(&self, root: &Path, chosen: Option<&Path>) -> io::Result<Option<BoardPlace>> {
+        let meta = fs::metadata(root)?;
+        let name = format!("tidelog-{:x}-{:x}", meta.dev(), meta.ino());
+        let path = match chosen {
+            Some(folder) => folder.join(name),
+            None if Path::new(SHARED_MEMORY).is_dir() => Path::new(SHARED_MEMORY).join(name),
+            // A store into a page that has no room of its own yet would be a signal.
+            None if self.backend(root)? == Backend::Mapped => root.join("BOARD"),
+            None => return Ok(None),
+        };
+        Ok(Some(BoardPlace {
+            path,
+            user: meta.uid(),
+            group: self.mode == Mode::GroupReads,
+        }))
     }
 
     fn boot(&self) -> Option<[u8; 16]> {

@@ -23,7 +23,7 @@ use super::Lock;
 use super::disk::{retry, write_all};
 
 /// Longest content of a lock file that is looked at.
-const CONTENT: usize = 4096;
+pub(super) const CONTENT: usize = 4096;
 
 /// Why the owner's lock was not taken.
 #[derive(Debug, thiserror::Error)]

@@ -20,6 +20,7 @@
 
 mod allocate;
 mod append_map;
+pub(crate) mod board;
 mod clock;
 #[cfg(test)]
 mod contract;
@@ -30,7 +31,7 @@ pub mod sim;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -83,6 +84,18 @@ pub struct Entry {
 pub trait Lock: fmt::Debug + Send + Sync {
     /// Lets go of the lock.
     fn release(&self) -> io::Result<()>;
+}
+
+/// Where the live board of a store lies: the memory in which readers of other processes find how far
+/// its owner has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoardPlace {
+    /// The file.
+    pub path: PathBuf,
+    /// The user whose file it has to be.
+    pub user: u32,
+    /// Whether the user's group may read it.
+    pub group: bool,
 }
 
 /// All of a file system, held open so that its syncs tell what could not be written since.
@@ -155,6 +168,19 @@ pub trait Storage: fmt::Debug + Send + Sync {
 
     /// Who holds the lock on `path`, asked without taking it; `None` if nobody does.
     fn holder(&self, path: &Path) -> io::Result<Option<Holder>>;
+
+    /// What the lock file says, whether anybody holds the lock or not.
+    fn said(&self, path: &Path) -> io::Result<Holder> {
+        let mut content = vec![0; lock::CONTENT];
+        let read = self.open(path, Access::Read)?.read_at(&mut content, 0)?;
+        Ok(Holder::parse(&content[..read]))
+    }
+
+    /// Where the live board of the store in `root` lies if nobody chooses another folder than
+    /// `chosen`; `None` on a disk that other processes cannot see.
+    fn board(&self, _root: &Path, _chosen: Option<&Path>) -> io::Result<Option<BoardPlace>> {
+        Ok(None)
+    }
 
     /// Which boot of the machine this is, where that can be known.
     fn boot(&self) -> Option<[u8; 16]>;

@@ -9,6 +9,7 @@
 
 mod acks;
 mod append;
+mod beside;
 mod dice;
 mod joint;
 mod life;

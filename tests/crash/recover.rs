@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelog::sys::Backend;
 use tidelog::sys::sim::{Call, Fault, When};
+use tidelog::sys::{Backend, Storage as _};
 use tidelog::{Error, Partition, Start, Store, Timestamp, VerifyReport};
 
+use crate::beside::Beside;
 use crate::model::{Check, There};
 use crate::run::{ROOT, Run};
 use crate::wide::BULK;
@@ -21,11 +22,16 @@ impl Run<'_> {
                 self.sim.set_capacity(None);
             }
             let before = self.verify_before()?;
+            let beside = match &before {
+                Some(_) => self.read_beside()?,
+                None => Beside::new(),
+            };
             if self.open_once()? {
                 self.troubled = false;
                 self.whole = true;
                 self.calm();
                 self.sim.set_capacity(None);
+                self.compare_beside(&beside)?;
                 return self.verify_after(before);
             }
             if !self.troubled {
@@ -80,6 +86,7 @@ impl Run<'_> {
         self.sim.set_backend(backend);
         self.clock.advance(Duration::from_millis(3));
         self.say(format!("open, {backend:?}"));
+        self.boot = self.sim.boot();
         let closed = std::mem::take(&mut self.closed);
         let holders = Arc::strong_count(&self.clock);
         let store = match Store::open_with(ROOT, self.options()) {

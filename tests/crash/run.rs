@@ -68,6 +68,8 @@ pub struct Run<'a> {
     pub closed: bool,
     /// The last life ended with a crash.
     pub crashed: bool,
+    /// The boot in which the store was last opened.
+    pub boot: Option<[u8; 16]>,
     /// How many segments each log had when this life began.
     pub segments: BTreeMap<PathBuf, u32>,
     /// Records appended so far: each payload is its own.
@@ -105,6 +107,7 @@ impl<'a> Run<'a> {
             sync_failed: false,
             closed: false,
             crashed: false,
+            boot: None,
             segments: BTreeMap::new(),
             serial: 0,
             even: seed % 8 == 7 && bulk_of(seed).is_none(),

@@ -221,3 +221,38 @@ fn a_child_can_open_the_store_for_itself() {
         assert_eq!(payloads(&one(&store, "a")).len(), 2);
     });
 }
+
+/// The parent goes on appending while its child, which can do nothing with what it inherited, opens the
+/// store afresh for reading and follows its parent.
+#[test]
+fn a_child_that_opens_the_store_for_reading_follows_its_parent() {
+    let place = Place::new();
+    let store = place.open(tidelog::sys::Backend::Mapped);
+    let topic = store.topic("a").unwrap();
+    topic.append("before").unwrap();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let appends = scope.spawn(|| {
+            while !ended.load(Ordering::Acquire) {
+                topic.append("beside").unwrap();
+            }
+        });
+        let child = in_child(|| {
+            let reader = Store::open_read_only(&place.root).unwrap();
+            let mut tail = reader.topic("a").unwrap().follow(Start::Earliest).unwrap();
+            let read = (0..1000).all(|offset| tail.next().unwrap().unwrap().offset() == offset);
+            drop(tail);
+            u8::from(read && is_forked(topic.append("in the child")) && reader.close().is_ok())
+        });
+        ended.store(true, Ordering::Release);
+        appends.join().unwrap();
+        assert_eq!(child, Ok(1));
+    });
+    drop(topic);
+    store.close().unwrap();
+    assert!(
+        verify(&place.root, &options(tidelog::sys::Backend::Mapped))
+            .unwrap()
+            .is_sound()
+    );
+}

@@ -4,7 +4,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::child::{Other, alone, part};
+pub use crate::alone::alone;
+pub use crate::child::{Other, part};
 
 /// A number of `/proc/self/status`, in bytes.
 fn status(name: &str) -> u64 {

@@ -1,6 +1,8 @@
 //! Faults that other durable logs have had, each staged against ours. `docs/testing.md` lists the
 //! rows; every test says which one it stages and what went wrong elsewhere.
 
+#[path = "../child/alone.rs"]
+mod alone;
 #[path = "../child/mod.rs"]
 mod child;
 #[path = "../common/mod.rs"]

@@ -2,6 +2,8 @@
 //! come and go by the hundred thousand, the ends of segments, and topics that are broken beside
 //! healthy ones. Only what any program can call is used, on real folders.
 
+#[path = "../child/alone.rs"]
+mod alone;
 #[path = "../child/mod.rs"]
 mod child;
 #[path = "../common/mod.rs"]

@@ -6,7 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub use crate::child::{Other, alone, part, passes};
+pub use crate::alone::{alone, passes};
+pub use crate::child::{Other, part};
 
 /// Looks again and again until it is so.
 pub fn until(what: &str, mut so: impl FnMut() -> bool) {

@@ -13,6 +13,7 @@ const FLOORS: &[(&str, u8)] = &[
     ("options", 0),
     ("sys", 1),
     ("format", 2),
+    ("board", 2),
     ("segment", 3),
     ("index", 3),
     ("flush", 3),

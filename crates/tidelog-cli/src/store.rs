@@ -2,17 +2,15 @@
 
 use std::path::Path;
 
-use tidelog::{Store, StoreOptions};
+use tidelog::Store;
 
 use crate::exit::Exit;
 use crate::failure::Result;
 
-/// Opens a store that must be there, hands it over, and closes it.
-pub(crate) fn with_existing<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-    with(
-        Store::open_with(path, StoreOptions::new().existing())?,
-        work,
-    )
+/// Opens a store that must be there for reading only, beside its owner or without one, and hands it
+/// over.
+pub(crate) fn reading<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    with(Store::open_read_only(path)?, work)
 }
 
 /// Opens a store, making it where there is none, hands it over, and closes it.

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use memmap2::{Advice, MmapRaw};
+use memmap2::{Advice, MmapMut, MmapRaw};
 
 #[cfg(any(test, feature = "sim"))]
 use super::Heap;
@@ -44,6 +44,14 @@ impl Map {
     pub(in crate::sys) fn file(raw: MmapRaw, writable: bool) -> Self {
         let len = raw.len();
         Self::new(Memory::File(raw), len, writable)
+    }
+
+    /// Memory of this process alone, which `fill` fills: in place of a file that lacks some of its bytes.
+    pub fn filled(len: u64, fill: impl FnOnce(&mut [u8]) -> io::Result<()>) -> io::Result<Self> {
+        let len = usize::try_from(len).map_err(io::Error::other)?;
+        let mut memory = MmapMut::map_anon(len)?;
+        fill(&mut memory)?;
+        Ok(Self::new(Memory::File(memory.into()), len, false))
     }
 
     /// A mapping of the first `len` bytes of a simulated file.

@@ -163,6 +163,18 @@ impl Tail {
         Ok(())
     }
 
+    /// The word at a place of the region past what was written, as another process has stored it: with
+    /// acquire ordering, so that whoever sees it sees what was written before it. A file that was cut
+    /// short, or cannot be read, is an error the first time that a MiB of it is touched.
+    pub fn peek(&self, place: u64) -> io::Result<Option<u32>> {
+        let range = place..place.saturating_add(4);
+        if range.end > self.capacity() {
+            return Ok(None);
+        }
+        self.region.guard(&range)?;
+        Ok(self.foreign_word(within(&range, self.region.len)?.start))
+    }
+
     pub(super) fn check_word(&self, len: usize, place: usize) -> Result<(), AppendError> {
         let inside = place.checked_add(4).is_some_and(|end| end <= len);
         // The region starts at a multiple of 8, and its mapping at a page.

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::place;
 use crate::records::Records;
-use crate::store::with_existing;
+use crate::store::reading;
 
 /// Print the records of a topic, one payload a line
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ Examples:
 
 impl Read {
     pub(crate) fn run(&self) -> Result<Exit> {
-        with_existing(&self.common.store, |store| self.print(store))
+        reading(&self.common.store, |store| self.print(store))
     }
 
     fn print(&self, store: &Store) -> Result<Exit> {

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Result;
 use crate::place;
 use crate::records::Records;
-use crate::store::with_existing;
+use crate::store::reading;
 
 /// Follow a topic: print what comes, one payload a line
 #[derive(Debug, Args)]
@@ -46,7 +46,8 @@ It ends when the topic is finished and everything has been printed, after --limi
 Ctrl-C. Each record is printed as soon as it is durable, in the same form as by `tidelog read`. No \
 subscription is moved.
 
-For now it owns the store while it runs, so that no other process can append to it meanwhile.";
+It takes no lock and writes nothing: it runs beside the process that owns the store, and goes on when \
+that one ends and another one comes.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,7 +57,7 @@ Examples:
 
 impl Tail {
     pub(crate) fn run(&self) -> Result<Exit> {
-        with_existing(&self.common.store, |store| self.print(store))
+        reading(&self.common.store, |store| self.print(store))
     }
 
     fn print(&self, store: &Store) -> Result<Exit> {

@@ -8,7 +8,7 @@ use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::out::{Out, thousands};
-use crate::store::with_existing;
+use crate::store::reading;
 
 /// List the topics of a store
 #[derive(Debug, Args)]
@@ -44,7 +44,7 @@ struct PartitionJson {
 
 impl Topics {
     pub(crate) fn run(&self) -> Result<Exit> {
-        with_existing(&self.common.store, |store| self.print(store))
+        reading(&self.common.store, |store| self.print(store))
     }
 
     fn print(&self, store: &Store) -> Result<Exit> {

@@ -49,7 +49,7 @@ const LONG: &str = "\
 Stream a week of earthquakes through a store, and check every event
 
 1,707 events of 12 seismic networks go into a topic of four partitions, each event durable before \
-the next of its partition; meanwhile a subscription archives them and a follower watches. Then the \
+the next of its partition; meanwhile a subscription archives them and another process follows. Then the \
 store is closed, opened again, and every event is compared with its original. Run it again, or kill \
 it in the middle (kill -9) and run it again: it goes on where it was.";
 

@@ -1,17 +1,20 @@
 //! The middle of the demo: a writer for each partition, an archive that commits as it goes, and
-//! a follower, all at the same time.
+//! a follower in a process of its own, all at the same time.
 
+use std::io::{BufRead as _, BufReader};
 use std::panic::resume_unwind;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use tidelog::{Follow, Start, Store, Subscription, Topic};
+use tidelog::{Store, Subscription, Topic};
 
 use super::events::Event;
 use super::screen::Screen;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// The archive commits behind so many records.
 const COMMIT_EVERY: u64 = 64;
@@ -55,14 +58,12 @@ pub(super) fn run(
     screen: &Screen,
 ) -> Result<Streamed> {
     let mut archive = topic.subscribe("archive")?;
-    let follow = topic.follow(Start::Earliest)?;
-    let stopper = follow.stopper();
+    let mut follower = Follower::start(&store.path(), shares.iter().map(Vec::len).sum())?;
     let total: usize = shares.iter().map(Vec::len).sum();
     let bar = screen.bar((total - present.iter().sum::<usize>()) as u64);
     let syncs = store.io().syncs.get();
     let began = Instant::now();
     thread::scope(|scope| {
-        let follower = scope.spawn(move || watch(follow, total as u64));
         let (acknowledge, acknowledged) = channel();
         let mut writers = Vec::new();
         for (share, present) in shares.iter().zip(present) {
@@ -75,9 +76,9 @@ pub(super) fn run(
         let written: Result<Vec<Written>> = writers.into_iter().map(join).collect();
         if written.is_err() || archived.is_err() {
             // What it waits for will not come.
-            stopper.stop();
+            follower.stop();
         }
-        let followed = join(follower);
+        let followed = follower.count();
         bar.finish_and_clear();
         let (written, archived, followed) = (written?, archived?, followed?);
         let ended = written.iter().filter_map(|written| written.ended).max();
@@ -153,11 +154,39 @@ fn keep(
     Ok(archived)
 }
 
-/// The follower: sees each record as it becomes durable, up to the last one there will be.
-fn watch(mut follow: Follow, total: u64) -> Result<u64> {
-    let mut seen = 0;
-    while seen < total && follow.next()?.is_some() {
-        seen += 1;
+/// The follower: `tidelog tail` in a process of its own, which sees each record as it becomes durable, up
+/// to the last one there will be.
+struct Follower(Child);
+
+impl Follower {
+    fn start(store: &Path, records: usize) -> Result<Follower> {
+        let program = std::env::current_exe().map_err(cannot)?;
+        let mut tail = Command::new(program);
+        tail.args(["tail", super::TOPIC, "--from", "earliest", "--limit"]);
+        tail.arg(records.to_string()).arg("--store").arg(store);
+        let child = tail.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        child.map(Follower).map_err(cannot)
     }
-    Ok(seen)
+
+    fn stop(&mut self) {
+        // It may have ended by itself.
+        drop(self.0.kill());
+    }
+
+    /// How many records it has seen when it ends.
+    fn count(&mut self) -> Result<u64> {
+        let mut seen = 0;
+        let mut out = self.0.stdout.take().map(BufReader::new);
+        while let Some(line) = out.as_mut().and_then(|out| out.lines().next()) {
+            line.map_err(cannot)?;
+            seen += 1;
+        }
+        self.0.wait().map_err(cannot)?;
+        Ok(seen)
+    }
+}
+
+fn cannot(source: std::io::Error) -> Failure {
+    let name = "tidelog tail".to_owned();
+    Failure::Input { name, source }
 }

@@ -1,0 +1,205 @@
+//! Opening a log that another process writes, or nobody: where it begins, and from where on it is
+//! followed. Nothing is changed.
+
+use std::sync::Arc;
+
+use super::appender::Appender;
+use super::apply::{Beginning, first};
+use super::following::{Following, Reach, assigned, follow};
+use super::list::{Link, Segments};
+use super::log::{Log, Setting};
+use super::mark::Mark;
+use super::plan::Promises;
+use super::planner::plan;
+use super::rounds::Slots;
+use super::site::{Damage, Site};
+use super::walked::Walked;
+use crate::board::{Lookout, Marks};
+use crate::error::{Flaw, Result};
+use crate::segment::{Follower, Header, Segment, number_of};
+use crate::sync::Ordering;
+
+/// A log as this process finds it.
+struct Found {
+    links: Vec<Arc<Link>>,
+    first: u64,
+    reach: Reach,
+    /// Everything below is written, and durable.
+    written: u64,
+    durable: u64,
+    damage: Vec<(Damage, Flaw)>,
+    /// Segments that are not in their files as they are read: nobody could open them anew.
+    held: Vec<Arc<Segment>>,
+}
+
+impl Log {
+    /// Opens a log for reading only: as its owner shows it on the board, or else as the files and
+    /// `promises` say.
+    pub(crate) fn attach(
+        site: Site,
+        setting: Setting,
+        lookout: Arc<Lookout>,
+        promises: impl FnOnce() -> Result<Promises>,
+    ) -> Result<Arc<Log>> {
+        let entry = lookout.watch().and_then(|watch| watch.find(site.log));
+        let found = match entry.and_then(|entry| entry.read()) {
+            Some(marks) => shown(&site, &marks)?,
+            None => still(&site, &promises()?, setting.same_boot)?,
+        };
+        let mut log = Log::begin(site, setting, Beginning::unowned(found.durable));
+        log.segments = Segments::new(found.links);
+        log.first.store(found.first, Ordering::Release);
+        log.damage = found.damage;
+        log.following = Some(Following::new(lookout, found.reach, found.held));
+        log.written.advance(found.written);
+        log.catch_up();
+        Ok(Arc::new(log))
+    }
+}
+
+impl Log {
+    /// A log that takes nothing and has nothing.
+    pub(crate) fn closed(site: Site, setting: Setting) -> Arc<Log> {
+        let log = Log::begin(site, setting, Beginning::unowned(0));
+        log.gate().close();
+        Arc::new(log)
+    }
+}
+
+impl Beginning {
+    /// Of a log that is not this process's to write to.
+    fn unowned(next: u64) -> Beginning {
+        Beginning {
+            epoch: 0,
+            segments: Segments::new(Vec::new()),
+            first: next,
+            next,
+            number: 0,
+            active: None,
+            appender: Appender::nothing(next),
+            slots: Slots::none(),
+            bytes_before: 0,
+            changed: false,
+            damage: Vec::new(),
+        }
+    }
+}
+
+/// A log that its owner has open: it is followed from the last place on that is known to be one.
+fn shown(site: &Site, marks: &Marks) -> Result<Found> {
+    let entries = site
+        .storage
+        .list(&site.dir)
+        .or_else(|error| match error.kind() {
+            // Nothing was ever written there.
+            std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            _ => Err(crate::Error::io("list", &site.dir, error)),
+        })?;
+    let numbers = entries.iter().filter_map(|entry| number_of(&entry.name));
+    let mut last = numbers.max();
+    // The highest ones may be spares, that nobody has taken over yet.
+    while let Some(number) = last.filter(|number| *number >= marks.first_segment) {
+        if let Some((file, header)) = assigned(site, number)? {
+            let follower = follow(site, file, &header, known(&header))?;
+            let mut links: Vec<_> = (marks.first_segment..number).map(Link::named).collect();
+            links.push(Link::held(follower.segment()));
+            let next = follower.next();
+            return Ok(Found {
+                links,
+                first: marks.first,
+                reach: Reach {
+                    number: number + 1,
+                    next,
+                    follower: Some(follower),
+                },
+                written: next,
+                // What a slot covers is durable.
+                durable: next,
+                damage: Vec::new(),
+                held: Vec::new(),
+            });
+        }
+        last = number.checked_sub(1);
+    }
+    Ok(nothing(marks.first_segment, marks.first))
+}
+
+/// The last place in a segment that its header knows.
+fn known(header: &Header) -> Mark {
+    let (layout, base) = (header.identity.layout, header.identity.base);
+    let start = Mark::empty(layout.records_at, base);
+    header.slots.slot.as_ref().map_or(start, Mark::of)
+}
+
+fn nothing(number: u32, next: u64) -> Found {
+    Found {
+        links: Vec::new(),
+        first: next,
+        reach: Reach {
+            follower: None,
+            number,
+            next,
+        },
+        written: next,
+        durable: next,
+        damage: Vec::new(),
+        held: Vec::new(),
+    }
+}
+
+/// A log that no owner has open: as a recovery would leave it. After the owner's death in this boot of
+/// the machine only what is promised counts as durable: the rest may be in memory only.
+fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result<Found> {
+    let mut plan = plan(site, promises)?;
+    let (first, header) = first(site, &plan, promises)?;
+    let floor = plan.walked.iter().map(|walked| walked.from.next);
+    let floor = floor.max().unwrap_or(0).max(promises.promised());
+    let durable = match same_boot && !plan.is_untouched() {
+        true => floor.min(plan.next),
+        false => plan.next,
+    };
+    let damage = std::mem::take(&mut plan.damage);
+    let Some(last) = plan.walked.pop() else {
+        return Ok(nothing(plan.first, plan.next));
+    };
+    let number = last.header.identity.number;
+    let (last, follower) = laid(site, promises, &last)?;
+    let mut links: Vec<_> = (plan.first..number).map(Link::named).collect();
+    if let (Some(header), Some(lowest)) = (header, links.first_mut()) {
+        *lowest = Link::known(header);
+    }
+    let mut held = Vec::new();
+    for walked in &plan.walked {
+        let number = walked.header.identity.number;
+        if promises.redo_of(number).next().is_some() {
+            let (header, done) = laid(site, promises, walked)?;
+            done.segment().set_end(walked.mark().end());
+            links[(number - plan.first) as usize] = Link::laid(header, done.segment());
+            held.push(Arc::clone(done.segment()));
+        }
+    }
+    links.push(Link::laid(last, follower.segment()));
+    Ok(Found {
+        links,
+        first,
+        reach: Reach {
+            number: number + 1,
+            next: plan.next,
+            follower: Some(follower),
+        },
+        written: plan.next,
+        durable,
+        damage,
+        held,
+    })
+}
+
+/// A segment as the walk has left it, with what the journal holds for it laid over it.
+fn laid(site: &Site, promises: &Promises, walked: &Walked) -> Result<(Header, Follower)> {
+    let (file, header) = site.header_with(walked.header.identity.number, &promises.redo)?;
+    // Index entries for what was walked are not in the file.
+    let mut mark = walked.from;
+    (mark.place, mark.next) = (walked.at.place, walked.at.next);
+    let follower = follow(site, file, &header, mark)?;
+    Ok((header, follower))
+}

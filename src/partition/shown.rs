@@ -1,0 +1,62 @@
+//! What readers in other processes are shown of a log.
+
+use super::log::Log;
+use crate::board::{Entry, Shown};
+use crate::sync::Ordering;
+
+impl Log {
+    /// From now on the log's watermarks stand on the board, if the store has one.
+    pub(super) fn enter_board(&mut self) {
+        let Some(board) = &self.setting.board else {
+            return;
+        };
+        let segments = self.segments.now();
+        self.entry = board.entry(&Shown {
+            log: self.site.log,
+            first: self.first.load(Ordering::Acquire),
+            first_segment: segments.first().map_or(0, |link| link.number),
+            next: self.durable.get(),
+            state: self.gate.lasting(),
+        });
+    }
+
+    /// Everything below is written.
+    pub(super) fn show_written(&self, next: u64) {
+        if let Some(entry) = &self.entry {
+            entry.put_written(next);
+        }
+        // It passes the fence that ringing needs.
+        let bell = &self.setting.bells.written;
+        self.written.advance_and_ring(next, bell);
+        self.entry.iter().for_each(Entry::ring_written);
+    }
+
+    /// Everything below is durable.
+    pub(super) fn show_durable(&self, next: u64) {
+        // Whoever wrote it may not have come to showing it yet: nothing is durable and not written.
+        self.show_written(next);
+        if let Some(entry) = &self.entry {
+            entry.put_durable(next);
+        }
+        self.durable.advance(next);
+        self.entry.iter().for_each(Entry::ring_durable);
+        self.setting.bells.durable.wake();
+    }
+
+    /// Shows the states that others go by, behind everything that was shown before.
+    pub(super) fn show_state(&self) {
+        let state = self.gate.lasting();
+        if state != 0
+            && let Some(entry) = &self.entry
+        {
+            entry.put_state(state);
+        }
+    }
+
+    /// Retention lets the log begin there.
+    pub(super) fn show_first(&self, first: u64, segment: u32) {
+        if let Some(entry) = &self.entry {
+            entry.put_first(first, segment);
+        }
+    }
+}
