@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tidelog::{Durability, Start, Store, TopicOptions};
 
-use crate::child::PART;
+use crate::child::other::PART;
 use crate::kit::Place;
 use crate::process::{alone, part, sleeps, store_threads, until};
 
