@@ -237,7 +237,11 @@ impl Journal {
     pub(crate) fn state(&self, events: &[Event]) -> Result<u64> {
         let payloads: Vec<Vec<u8>> = events.iter().map(Event::encode).collect();
         let mut book = self.book();
-        let first = self.append(&payloads).map_err(failed)?;
+        let reserve = match events.iter().any(is_owed) {
+            true => 0,
+            false => self.0.reserve(),
+        };
+        let first = self.append(&mut book, &payloads, reserve).map_err(failed)?;
         let end = first + payloads.len() as u64;
         for (offset, event) in (first..end).zip(events) {
             book.state(offset, event);
@@ -263,21 +267,21 @@ impl Journal {
         redo(&mut payload)?;
         let payloads = [payload];
         let mut book = self.book();
-        let offset = self.append(&payloads)?;
+        let offset = self.append(&mut book, &payloads, self.0.reserve())?;
         self.0.count(&payloads);
         keep(offset);
         events.iter().for_each(|event| book.state(offset, event));
         Ok(offset + 1)
     }
 
-    /// Appends payloads as one batch; the offset of the first.
-    fn append(&self, payloads: &[Vec<u8>]) -> Result<u64> {
+    /// Appends payloads as one batch, behind which so many bytes stay free where there is no next
+    /// segment yet; the offset of the first.
+    fn append(&self, book: &mut Book, payloads: &[Vec<u8>], keep: u64) -> Result<u64> {
         let mut records = writables(payloads)?;
-        let mut written = self.log().write(&mut records, stamp);
+        let mut written = self.log().write_keeping(&mut records, stamp, keep);
         if matches!(written, Err(Error::StorageFull { .. })) && self.log().lacks_room() {
-            // What pinned its old segments may have been settled since its last round.
-            self.0.cut();
-            written = self.log().write(&mut records, stamp);
+            self.0.make_room(book)?;
+            written = self.log().write_keeping(&mut records, stamp, keep);
         }
         let written = written.inspect_err(|error| {
             if let Error::InDoubt { cause, .. } = error {
@@ -308,6 +312,15 @@ impl Journal {
     pub(crate) fn failure(&self) -> Option<Arc<Error>> {
         self.log().gate().failure()
     }
+}
+
+/// Whether a fact may take the room that the others leave: what an owner begins and ends with, and what
+/// frees space.
+fn is_owed(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Epoch(_) | Event::Closed { .. } | Event::TopicDeleted { .. }
+    )
 }
 
 /// A failed journal is a failed store.

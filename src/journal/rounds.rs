@@ -21,6 +21,8 @@ use crate::sys::Clock;
 /// bytes, or so many times the last snapshot.
 const MOST_BYTES: u64 = 16 << 20;
 const MOST_TIMES: u64 = 8;
+/// What is left free beside the room of a snapshot.
+const RESERVE: u64 = 4 << 10;
 
 /// The journal, shared with the flusher.
 pub(super) struct Shared {
@@ -34,6 +36,9 @@ pub(super) struct Shared {
     written: Mutex<Option<(u64, u64)>>,
     /// What the newest durable snapshot of this owner folds up to.
     folded: AtomicU64,
+    /// Bytes that are left to the next snapshot, the next owner's first record and the last one of
+    /// this, in a segment behind which there is none yet.
+    reserve: AtomicU64,
 }
 
 impl std::fmt::Debug for Shared {
@@ -77,16 +82,23 @@ impl Shared {
             me: Weak::clone(me),
             written: Mutex::new(None),
             folded: AtomicU64::new(0),
+            reserve: AtomicU64::new(RESERVE),
         })
     }
 
-    /// Appends payloads as one batch, without waiting; the offset of the first.
-    fn try_append(&self, payloads: &[Vec<u8>]) -> Result<Option<u64>> {
+    /// What a record that can be refused leaves free behind it.
+    pub(super) fn reserve(&self) -> u64 {
+        self.reserve.load(Ordering::Acquire)
+    }
+
+    /// Appends payloads as one batch, without waiting, and so many bytes stay free behind it; the
+    /// offset of the first.
+    fn try_append(&self, payloads: &[Vec<u8>], keep: u64) -> Result<Option<u64>> {
         if payloads.is_empty() {
             return Ok(None);
         }
         let mut records = writables(payloads)?;
-        let written = self.log.try_write(&mut records, stamp);
+        let written = self.log.try_write(&mut records, stamp, keep);
         let first = written?.map(|offsets| offsets.start);
         if first.is_some() {
             self.count(payloads);
@@ -104,18 +116,21 @@ impl Shared {
     /// Writes a snapshot if enough has been written since the last one. Its parts ride with this
     /// round; who has the book now may be waiting for it, and the next round tries again.
     fn snapshot_if_due(&self) -> Result<()> {
-        let mut book = match self.book.try_lock() {
-            Ok(book) => book,
-            Err(TryLockError::Poisoned(book)) => book.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(()),
-        };
+        match self.book.try_lock() {
+            Ok(mut book) => self.snapshot(&mut book),
+            Err(TryLockError::Poisoned(book)) => self.snapshot(&mut book.into_inner()),
+            Err(TryLockError::WouldBlock) => Ok(()),
+        }
+    }
+
+    fn snapshot(&self, book: &mut Book) -> Result<()> {
         let mut snapshot = match book.unfinished.take() {
             Some(snapshot) => snapshot,
-            None if self.is_due(&book) => self.take_snapshot(&mut book),
+            None if self.is_due(book) => self.take_snapshot(book),
             None => return Ok(()),
         };
         while let Some(part) = snapshot.parts.front() {
-            let appended = self.try_append(std::slice::from_ref(part));
+            let appended = self.try_append(std::slice::from_ref(part), 0);
             let Ok(Some(at)) = appended else {
                 // The parts that are there count, and the others come with later rounds.
                 book.unfinished = Some(snapshot);
@@ -149,12 +164,38 @@ impl Shared {
         let parts = Snapshot::of(&book.fold, folds_to);
         // What is stated from here on counts for the next one.
         book.since = 0;
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.reserve.store(RESERVE + bytes, Ordering::Release);
         Unfinished {
             folds_to,
             written: self.pins.written(),
-            bytes: parts.iter().map(|part| part.len() as u64).sum(),
+            bytes,
             parts: parts.into(),
         }
+    }
+
+    /// On a full disk: writes a snapshot, if the last one is not of the present segment, and waits
+    /// until it is durable and old segments have gone, whose space the next one gets. Nobody else
+    /// states anything meanwhile.
+    pub(super) fn make_room(&self, book: &mut Book) -> Result<()> {
+        self.snapshot(book)?;
+        let end = self.written().map(|(_, end)| end);
+        if let Some(end) = end {
+            self.log.wait_durable(end.saturating_sub(1)..end)?;
+        }
+        self.fold();
+        self.cut();
+        Ok(())
+    }
+
+    /// Notes which snapshot is durable; whether it is another one.
+    fn fold(&self) -> bool {
+        let durable = self.log.durable();
+        let ripe = self.written().take_if(|(_, end)| *end <= durable);
+        if let Some((folds_to, _)) = ripe {
+            self.folded.fetch_max(folds_to, Ordering::AcqRel);
+        }
+        ripe.is_some()
     }
 
     /// Lets go of the segments below what the newest durable snapshot folds, and below all redo that a
@@ -183,10 +224,12 @@ impl RedoSink for Shared {
     }
 
     fn write(&self, pages: &[Vec<u8>], riders: &[u64]) -> bool {
-        let written = self.try_append(pages).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the journal takes no redo");
-            None
-        });
+        let written = self
+            .try_append(pages, self.reserve())
+            .unwrap_or_else(|error| {
+                tracing::warn!(%error, "the journal takes no redo");
+                None
+            });
         // Before the sync: from then on the journal may be cut short below its newest snapshot.
         if let Some(from) = written {
             self.pins.hold(riders, from);
@@ -210,12 +253,7 @@ impl RedoSink for Shared {
         {
             self.flusher.request(Arc::new(Rescue(me)));
         }
-        let durable = self.log.durable();
-        let ripe = self.written().take_if(|(_, end)| *end <= durable);
-        if let Some((folds_to, _)) = ripe {
-            self.folded.fetch_max(folds_to, Ordering::AcqRel);
-        }
-        if ripe.is_some() || self.log.lacks_room() {
+        if self.fold() || self.log.lacks_room() {
             self.cut();
         }
         self.log.try_again();

@@ -9,16 +9,18 @@ use super::ledger::Ledger;
 use super::limits::Live;
 use super::list::{Link, Segments};
 use super::log::{Log, Setting};
+use super::making::ensure_dir;
 use super::plan::{Aside, Plan, Promises};
 use super::planner::plan;
+use super::reuse;
 use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
-use super::spare::{Shelf, ensure_dir};
+use super::spare::Shelf;
 use super::walked::Walked;
 use super::window::Window;
 use crate::error::{Error, Flaw, Result};
-use crate::format::{Entry, Sector, Slot};
+use crate::format::{Entry, Layout, Sector, Slot};
 use crate::segment::{Header, Segment, file_name};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Watermark};
 use crate::sys::Access;
@@ -44,7 +46,9 @@ impl Log {
             epoch,
         };
         recovery.open_for_writing(&mut plan)?;
+        let spare = recovery.set_aside(&mut plan, number)?;
         let sealed = recovery.make_true(&mut plan, stale)?;
+        let used = setting.limits.ahead.then(|| reuse::find(&site)).flatten();
         let (appender, slots) = recovery.appender(&mut plan, sealed)?;
         let active = appender.active.as_ref().map(|active| &active.segment);
         let mut links: Vec<Arc<Link>> = plan
@@ -59,6 +63,7 @@ impl Log {
         }
         let segments = Segments::new(links);
         let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
+        let capacity = appender.last.map(|last| last.capacity);
         let mut log = Log::begin(
             site,
             setting,
@@ -67,7 +72,7 @@ impl Log {
                 segments,
                 first,
                 next: plan.next,
-                number,
+                shelf: Shelf::new(number, capacity, spare, used),
                 active: active.cloned(),
                 appender,
                 slots,
@@ -95,7 +100,7 @@ impl Log {
             durable: Watermark::new(from.next),
             settled_bytes: Watermark::new(0),
             first: AtomicU64::new(from.first),
-            shelf: Shelf::new(from.number, appender.last.map(|last| last.capacity)),
+            shelf: from.shelf,
             ledger: Ledger::new(appender.mark, from.active),
             appender: Mutex::new(appender),
             slots: Mutex::new(from.slots),
@@ -123,8 +128,7 @@ pub(super) struct Beginning {
     /// The first offset that is still there, and the one that follows the last record.
     pub(super) first: u64,
     pub(super) next: u64,
-    /// The number of the next segment.
-    pub(super) number: u32,
+    pub(super) shelf: Shelf,
     pub(super) active: Option<Arc<Segment>>,
     pub(super) appender: Appender,
     pub(super) slots: Slots,
@@ -190,7 +194,6 @@ impl Recovery<'_> {
 
     /// Brings the files to what the plan says, durably. Whether the last segment has ended.
     fn make_true(&self, plan: &mut Plan, stale: bool) -> Result<bool> {
-        self.set_aside(plan)?;
         if plan.is_untouched() && !stale {
             return Ok(plan.sealed);
         }
@@ -224,30 +227,51 @@ impl Recovery<'_> {
         Ok(sealed)
     }
 
-    /// Moves away what is not in the chain, so that no later recovery can take it for a part.
-    fn set_aside(&self, plan: &mut Plan) -> Result<()> {
+    /// Moves away what is not in the chain, so that no later recovery can take it for a part. Where
+    /// the next segment is to be there ahead, and is, it stays: its layout.
+    fn set_aside(&self, plan: &mut Plan, next: u32) -> Result<Option<Layout>> {
+        let mut spare = None;
         if plan.later.is_empty() {
-            return Ok(());
+            return Ok(spare);
         }
         let storage = &self.site.storage;
         for (number, aside) in plan.later.drain(..).rev() {
             let path = self.site.segment(number);
+            if self.setting.limits.ahead && number == next && aside == Aside::Remove {
+                spare = reuse::adopt(self.site, number);
+                if spare.is_some() {
+                    continue;
+                }
+            }
             let done = match aside {
                 Aside::Remove => storage.remove_file(&path),
-                Aside::Keep => {
-                    ensure_dir(self.site, &self.site.quarantine)?;
-                    let (log, epoch) = (self.site.log, self.epoch);
-                    let name = format!("{log}-{epoch}-{}", file_name(number));
-                    tracing::warn!(file = %path.display(), name, "set aside");
-                    storage.rename(&path, &self.site.quarantine.join(name))
-                }
+                Aside::Keep => match self.quarantine(number, &path) {
+                    // There is no room for another folder: under a name that no segment has it is as
+                    // little a part of the log.
+                    Err(Error::StorageFull { .. }) => {
+                        let name = format!("{}-{}.aside", file_name(number), self.epoch);
+                        storage.rename(&path, &self.site.dir.join(name))
+                    }
+                    done => {
+                        done?;
+                        continue;
+                    }
+                },
             };
             done.map_err(|error| Error::io("set aside", &path, error))?;
-            if aside == Aside::Keep {
-                self.sync_dir(&self.site.quarantine)?;
-            }
         }
-        self.sync_dir(&self.site.dir)
+        self.sync_dir(&self.site.dir)?;
+        Ok(spare)
+    }
+
+    fn quarantine(&self, number: u32, path: &std::path::Path) -> Result<()> {
+        let quarantine = &self.site.quarantine;
+        ensure_dir(self.site, quarantine)?;
+        let name = format!("{}-{}-{}", self.site.log, self.epoch, file_name(number));
+        tracing::warn!(file = %path.display(), name, "set aside");
+        let renamed = self.site.storage.rename(path, &quarantine.join(name));
+        renamed.map_err(|error| Error::io("set aside", path, error))?;
+        self.sync_dir(quarantine)
     }
 
     /// Writes what was adopted back through the file, the very bytes that were checked: a sync

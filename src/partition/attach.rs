@@ -13,6 +13,7 @@ use super::plan::Promises;
 use super::planner::plan;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
+use super::spare::Shelf;
 use super::walked::Walked;
 use crate::board::{Lookout, Marks};
 use crate::error::{Flaw, Result};
@@ -74,7 +75,7 @@ impl Beginning {
             segments: Segments::new(Vec::new()),
             first: next,
             next,
-            number: 0,
+            shelf: Shelf::new(0, None, None, None),
             active: None,
             appender: Appender::nothing(next),
             slots: Slots::none(),

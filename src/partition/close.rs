@@ -1,12 +1,11 @@
 //! The end of a handle, and of segments.
 
-use std::io;
 use std::sync::Arc;
 
 use super::appender::Active;
 use super::log::Log;
 use super::mark::RecordedEnd;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sync::Ordering;
 
 impl Log {
@@ -35,7 +34,11 @@ impl Log {
             return Err(self.gate.failed(&self.site));
         }
         // Whoever waits for what was written is answered, whatever becomes of the spare.
-        let cleared = self.shelf.clear(&self.site);
+        let cleared = match self.limits.load().ahead {
+            // The next owner finds it, also on a full disk.
+            true => self.shelf.leave(&self.site),
+            false => self.shelf.clear(&self.site),
+        };
         if !self.changed.load(Ordering::Acquire) {
             return cleared.map(|()| None);
         }
@@ -127,14 +130,9 @@ impl Log {
             }
             self.first.fetch_max(base, Ordering::AcqRel);
             self.show_first(base, next.number);
-            let path = self.site.segment(lowest.number);
-            match self.site.storage.remove_file(&path) {
-                // An earlier call has removed it, and could not make that durable.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|error| Error::io("remove", &path, error))?,
+            if !self.unname(lowest)? {
+                return Ok(());
             }
-            let synced = self.site.storage.sync_dir(&self.site.dir);
-            synced.map_err(|error| Error::io("sync", &self.site.dir, error))?;
             self.segments.drop_below(next.number);
         }
     }

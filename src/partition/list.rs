@@ -134,6 +134,11 @@ impl Link {
         Ok(header.seal.and_then(|seal| seal.greatest))
     }
 
+    /// Whether somebody holds it open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.view().open.strong_count() > 0
+    }
+
     fn header(&self, site: &Site) -> Result<&Header> {
         if let Some(header) = self.header.get() {
             return Ok(header);

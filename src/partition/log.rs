@@ -171,9 +171,22 @@ impl Log {
         records: &mut [Writable<'_>],
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
     ) -> Result<Range<u64>> {
+        self.write_keeping(records, stamp, 0)
+    }
+
+    /// The same, so that so many bytes stay free behind it, or the next segment is there.
+    pub(crate) fn write_keeping(
+        self: &Arc<Self>,
+        records: &mut [Writable<'_>],
+        stamp: impl FnOnce(&mut [Writable<'_>], i64),
+        keep: u64,
+    ) -> Result<Range<u64>> {
         let now = self.setting.clock.now();
         stamp(records, now);
-        let room = Room::of(records);
+        let room = Room {
+            keep,
+            ..Room::of(records)
+        };
         let mut wanted = None;
         loop {
             match self.attempt(records, room, now, &mut wanted)? {
@@ -183,15 +196,19 @@ impl Log {
         }
     }
 
-    /// Appends a batch if nothing has to be waited for; `None` if something would.
+    /// As [`Log::write_keeping`], if nothing has to be waited for; `None` if something would.
     pub(crate) fn try_write(
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
+        keep: u64,
     ) -> Result<Option<Range<u64>>> {
         let now = self.setting.clock.now();
         stamp(records, now);
-        let room = Room::of(records);
+        let room = Room {
+            keep,
+            ..Room::of(records)
+        };
         let attempt = self.attempt(records, room, now, &mut None)?;
         if attempt == Err(Lacks::Segment) {
             self.want_spare(room)?;
@@ -236,7 +253,7 @@ impl Log {
         if appender.parked.is_some() {
             return Ok(None);
         }
-        if !appender.fits(room) && !self.roll(&mut appender, room)? {
+        if !self.fits(&appender, room) && !self.roll(&mut appender, room)? {
             return Ok(None);
         }
         let first = appender.mark.next;
@@ -319,18 +336,6 @@ impl Log {
         }
     }
 
-    /// Whether there is no room for the next segment, as long as it should be, and there would be if
-    /// old ones went.
-    pub(crate) fn lacks_room(&self) -> bool {
-        self.shelf.lacks_room(self.next_capacity()) && self.segments.now().len() > 1
-    }
-
-    /// The offset with which the last segment begins.
-    pub(crate) fn last_base(&self) -> Result<u64> {
-        let links = self.segments.now();
-        links.last().map_or(Ok(0), |last| last.base(&self.site))
-    }
-
     pub(super) fn ask_preparer(self: &Arc<Self>) {
         self.shelf.ask();
         self.setting.preparer.request(self.as_dirty());
@@ -389,7 +394,7 @@ impl Log {
     }
 
     /// The length of the next segment, as the log would choose it.
-    fn next_capacity(&self) -> u64 {
+    pub(super) fn next_capacity(&self) -> u64 {
         let limits = self.limits.load();
         let last = self.shelf.last_capacity();
         // Not `clamp`: of limits that are being changed one may be the old one.

@@ -12,7 +12,7 @@ use super::site::{Damage, Site};
 use super::walked::{At, Beyond, Walked};
 use crate::error::{Error, Flaw, Result};
 use crate::format::{MAX_OFFSET, Redo};
-use crate::segment::{Header, Page, number_of, read_page};
+use crate::segment::{Header, Page, number_of, read_page, used_number_of};
 use crate::sys::{Access, File, Kind};
 
 /// A segment file of the log's folder.
@@ -68,8 +68,8 @@ fn list(site: &Site, promises: &Promises) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in entries {
         let Some(number) = number_of(&entry.name) else {
-            // Beside the journal's segments lie files of redo.
-            if !entry.name.ends_with(".redo") {
+            // Beside the journal's segments lie files of redo, and those that it has used before.
+            if !entry.name.ends_with(".redo") && used_number_of(&entry.name).is_none() {
                 tracing::warn!(dir = %site.dir.display(), name = entry.name, "not ours, left alone");
             }
             continue;

@@ -1,17 +1,15 @@
 //! The next segment, made ahead of time: allocated, synced, its folder synced; and how to wait
 //! for it.
 
-use std::io;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::making::{Sizes, again, discard, grow, is_as_wished, make, place, throw_away};
+use super::reuse::Used;
 use super::site::Site;
 use crate::error::{Error, Result};
-use crate::format::{Layout, PAGE};
-use crate::index::INTERVAL;
-use crate::segment::{Page, read_page};
+use crate::format::Layout;
 use crate::sync::Watermark;
-use crate::sys::{Access, File};
+use crate::sys::File;
 
 /// A segment file that nobody has taken over yet.
 #[derive(Debug)]
@@ -37,6 +35,8 @@ struct State {
     spare: Option<Spare>,
     /// A spare whose file was let go of: it lies there as it was made.
     parked: Option<(u32, Layout)>,
+    /// The space of a segment that is gone, for the next one.
+    used: Option<Used>,
     /// The number of the segment that takes over next.
     number: u32,
     /// The length of the last segment that was taken over, if there is one, and of that before.
@@ -64,16 +64,30 @@ impl State {
         self.spare = Some(made);
         None
     }
+
+    /// Keeps space for the next spare; of two such files the shorter one comes back.
+    fn offer(&mut self, used: Used) -> Option<Used> {
+        match self.used {
+            Some(before) if before.length >= used.length => Some(used),
+            _ => self.used.replace(used),
+        }
+    }
 }
 
 impl Shelf {
-    /// An empty shelf; the first spare will have this number, and follows a segment of that
-    /// length.
-    pub(crate) fn new(number: u32, capacity: Option<u64>) -> Shelf {
+    /// A shelf of which the first spare will have this number, and follows a segment of that length;
+    /// it may lie there, of that layout, and space for another one.
+    pub(crate) fn new(
+        number: u32,
+        capacity: Option<u64>,
+        parked: Option<Layout>,
+        used: Option<Used>,
+    ) -> Shelf {
         Shelf {
             state: Mutex::new(State {
                 spare: None,
-                parked: None,
+                parked: parked.map(|layout| (number, layout)),
+                used,
                 number,
                 capacity,
                 before: capacity,
@@ -142,6 +156,21 @@ impl Shelf {
             removed.map_err(|error| Error::io("remove", &path, error))?;
         }
         Ok(placed)
+    }
+
+    /// Keeps the space of a segment that is gone for the next one, unless there is a longer one: what
+    /// is not kept comes back.
+    pub(super) fn offer(&self, used: Used) -> Option<Used> {
+        self.state().offer(used)
+    }
+
+    /// Leaves the spare to the next owner, unless it is spoiled.
+    pub(crate) fn leave(&self, site: &Site) -> Result<()> {
+        let spoiled = self.state().spare.as_ref().is_some_and(|it| it.spoiled);
+        match spoiled {
+            true => self.clear(site),
+            false => Ok(()),
+        }
     }
 
     /// Removes the spare durably: a header may have been written to it in vain.
@@ -215,39 +244,65 @@ impl Shelf {
     /// that the log would choose by itself. Where the disk has no room for that, and somebody waits or
     /// it is to be there `ahead` at any rate, it is shorter, down to what is needed.
     pub(crate) fn prepare(&self, site: &Site, natural: u64, ahead: bool) {
-        let (spare, parked, number, wanted, placed) = {
+        let (spare, parked, mut used, number, wanted, placed) = {
             let mut state = self.state();
             state.begun += 1;
             let wanted = std::mem::take(&mut state.wanted);
-            let spare = (state.spare.take(), state.parked.take());
-            (spare.0, spare.1, state.number, wanted, state.placed)
+            let spare = (state.spare.take(), state.parked.take(), state.used.take());
+            (
+                spare.0,
+                spare.1,
+                spare.2,
+                state.number,
+                wanted,
+                state.placed,
+            )
         };
         let spare =
             spare.or_else(|| parked.and_then(|(number, layout)| again(site, number, layout)));
         let sizes = Sizes::of(natural, wanted, ahead);
-        let fresh = || match place(site, placed).and_then(|()| make(site, number, sizes)) {
-            Ok(spare) => (Some(spare), Ok(())),
-            Err(error) => (None, Err(error)),
+        let fresh = |used: &mut Option<Used>| {
+            let made = place(site, placed).and_then(|()| make(site, number, sizes, used));
+            match made {
+                Ok(spare) => (Some(spare), Ok(())),
+                Err(error) => (None, Err(error)),
+            }
         };
         let (spare, made) = match spare {
             Some(spare) if spare.spoiled => match throw_away(site, &spare) {
-                Ok(()) => fresh(),
+                Ok(()) => fresh(&mut used),
                 Err(error) => (Some(spare), Err(error)),
             },
             Some(spare) if spare.layout.capacity >= sizes.wish => (Some(spare), Ok(())),
-            Some(spare) => grow(site, spare, sizes),
-            None => fresh(),
+            Some(spare) => match grow(site, spare, sizes) {
+                (Some(short), Err(_))
+                    if used.is_some_and(|it| it.length > short.layout.capacity) =>
+                {
+                    discard(site, &site.segment(short.number));
+                    fresh(&mut used)
+                }
+                grown => grown,
+            },
+            None => fresh(&mut used),
         };
-        let useless = {
+        if let Some(used) = used.take_if(|_| made.is_ok() && is_as_wished(&spare, sizes)) {
+            // There is room again.
+            used.discard(site);
+        }
+        let (useless, other) = {
             let mut state = self.state();
             state.placed |= spare.is_some();
+            let other = used.and_then(|used| state.offer(used));
             let useless = spare.and_then(|spare| state.keep(spare));
             state.failed = made.err();
             if let Some(error) = &state.failed {
                 tracing::warn!(%error, "cannot prepare a segment");
             }
-            useless
+            (useless, other)
         };
+        if let Some(other) = other {
+            other.discard(site);
+        }
         if let Some(spare) = useless {
             discard(site, &site.segment(spare.number));
         }
@@ -255,196 +310,12 @@ impl Shelf {
     }
 }
 
-/// Sees to the log's folder, unless that was done.
-fn place(site: &Site, placed: bool) -> Result<()> {
-    if placed {
-        return Ok(());
-    }
-    ensure_dir(site, &site.dir)
-}
-
-/// How long a spare is to be.
-#[derive(Debug, Clone, Copy)]
-struct Sizes {
-    wish: u64,
-    /// What is good enough where the disk has no room for more.
-    least: u64,
-}
-
-/// For want of room a segment is made as short as this, unless a topic wishes it shorter; and one
-/// that is to be there at any rate as short as that, so that it finds what the others leave.
-const SHORT: u64 = 64 << 10;
-const SHORTEST: u64 = 16 << 10;
-
-impl Sizes {
-    /// `natural` is the log's own choice, `wanted` what somebody waits for, or 0.
-    fn of(natural: u64, wanted: u64, ahead: bool) -> Sizes {
-        let wish = natural.max(wanted);
-        let least = match (wanted, ahead) {
-            (0, false) => wish,
-            (wanted, false) => wanted.max(SHORT).min(wish),
-            (wanted, true) => wanted.max(SHORTEST).min(wish),
-        };
-        Sizes { wish, least }
-    }
-
-    /// Tries one length after another, each half of the one before, as long as the disk is full.
-    fn longest<T>(self, mut attempt: impl FnMut(u64) -> Result<T>) -> Result<T> {
-        let mut length = self.wish;
-        loop {
-            match attempt(length) {
-                Err(Error::StorageFull { .. }) if length > self.least => {
-                    length = (length / 2).next_multiple_of(PAGE).max(self.least);
-                }
-                done => return done,
-            }
-        }
-    }
-}
-
-fn make(site: &Site, number: u32, sizes: Sizes) -> Result<Spare> {
-    sizes.longest(|length| make_one(site, number, length))
-}
-
-fn make_one(site: &Site, number: u32, capacity: u64) -> Result<Spare> {
-    let path = site.segment(number);
-    let layout = layout(&path, capacity)?;
-    let created = match site.storage.create(&path, layout.capacity) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            remove_leftover(site, &path)?;
-            site.storage.create(&path, layout.capacity)
-        }
-        created => created,
-    };
-    let file = created.map_err(|error| full(site, "create", &path, layout.capacity, error))?;
-    let synced = file
-        .sync()
-        .and_then(|()| site.storage.sync_dir(&site.dir))
-        .map_err(|error| Error::io("sync", &path, error));
-    if let Err(error) = synced {
-        // It was never used, and no later sync of it could be believed.
-        discard(site, &path);
-        return Err(error);
-    }
-    Ok(Spare {
-        number,
-        file,
-        layout,
-        spoiled: false,
-    })
-}
-
-/// Opens a spare whose file was let go of. One that cannot be opened is made anew.
-fn again(site: &Site, number: u32, layout: Layout) -> Option<Spare> {
-    let path = site.segment(number);
-    let opened = site.storage.open(&path, Access::Write);
-    let file = opened.inspect_err(
-        |error| tracing::warn!(path = %path.display(), %error, "the spare cannot be opened again"),
-    );
-    Some(Spare {
-        number,
-        file: file.ok()?,
-        layout,
-        spoiled: false,
-    })
-}
-
-/// Removes a spoiled spare. The one that is made in its place has the same name, which leads to it
-/// once the folder has been synced; before that, nothing is written behind any header there.
-fn throw_away(site: &Site, spare: &Spare) -> Result<()> {
-    let path = site.segment(spare.number);
-    match site.storage.remove_file(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", &path, error))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Makes a spare longer. One whose sync failed is thrown away, since no later sync of it could be
-/// believed.
-fn grow(site: &Site, spare: Spare, sizes: Sizes) -> (Option<Spare>, Result<()>) {
-    let path = site.segment(spare.number);
-    let grown = sizes.longest(|length| {
-        let layout = layout(&path, length.max(spare.layout.capacity))?;
-        let grown = spare.file.grow(layout.capacity);
-        grown.map_err(|error| full(site, "grow", &path, layout.capacity, error))?;
-        Ok(layout)
-    });
-    let layout = match grown {
-        Ok(layout) => layout,
-        Err(error) => return (Some(spare), Err(error)),
-    };
-    if let Err(error) = spare.file.sync() {
-        discard(site, &path);
-        return (None, Err(Error::io("sync", &path, error)));
-    }
-    (Some(Spare { layout, ..spare }), Ok(()))
-}
-
-/// Removes what an attempt before has left where the spare belongs: one that failed, and whose file
-/// could not be discarded. Nobody has ever taken that over.
-fn remove_leftover(site: &Site, path: &Path) -> Result<()> {
-    let file = site.storage.open(path, Access::Read);
-    let file = file.map_err(|error| Error::opening("open", path, error))?;
-    let page = read_page(file.as_ref()).map_err(|error| Error::io("read", path, error))?;
-    if !matches!(page, Page::Short | Page::Unassigned) {
-        return Err(site.mismatch(path, "it lies where the next segment belongs"));
-    }
-    let removed = site.storage.remove_file(path);
-    removed.map_err(|error| Error::io("remove", path, error))
-}
-
-/// Removes a segment file that nobody will use. It is only space: if that fails, the next attempt,
-/// or recovery, will.
-fn discard(site: &Site, path: &Path) {
-    if let Err(error) = site.storage.remove_file(path) {
-        tracing::warn!(path = %path.display(), %error, "cannot remove a half-made segment");
-    }
-}
-
-fn layout(path: &Path, capacity: u64) -> Result<Layout> {
-    Layout::new(capacity, INTERVAL).map_err(|flaw| Error::Mismatch {
-        path: path.to_owned(),
-        reason: flaw.to_string(),
-    })
-}
-
-fn full(site: &Site, op: &'static str, path: &Path, needed: u64, error: io::Error) -> Error {
-    match Error::io(op, path, error) {
-        Error::StorageFull { path, .. } => Error::StorageFull {
-            path,
-            needed,
-            free: site.storage.free(&site.dir).ok(),
-        },
-        other => other,
-    }
-}
-
-/// Makes a folder of the store, and those above it, unless they are there. All of their names are
-/// synced, also of those that were there: who made them may have failed to, or been killed.
-pub(crate) fn ensure_dir(site: &Site, dir: &Path) -> Result<()> {
-    let root = site.quarantine.parent();
-    let mut below: Vec<&Path> = dir
-        .ancestors()
-        .take_while(|above| Some(*above) != root)
-        .collect();
-    while let Some(dir) = below.pop() {
-        match site.storage.create_dir(dir) {
-            Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::io("create", dir, error)),
-        }
-        let parent = dir.parent().unwrap_or(dir);
-        let synced = site.storage.sync_dir(parent);
-        synced.map_err(|error| Error::io("sync", parent, error))?;
-    }
-    Ok(())
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::partition::making::layout;
     use crate::sys::Storage;
     use crate::sys::sim::Sim;
 
@@ -463,7 +334,7 @@ mod tests {
     #[test]
     fn a_spare_that_is_put_back_while_the_next_one_is_made_keeps_its_turn() {
         let sim = Sim::new(1);
-        let shelf = Shelf::new(7, None);
+        let shelf = Shelf::new(7, None, None, None);
         assert!(shelf.state().keep(spare(&sim, 7)).is_none());
         let taken = shelf.take(4096).unwrap();
         let next = spare(&sim, 8);

@@ -21,6 +21,8 @@ pub(crate) struct Room {
     pub(crate) bytes: u64,
     /// Number of frames.
     pub(crate) records: u64,
+    /// Bytes that must stay free behind it, unless the next segment is there.
+    pub(crate) keep: u64,
 }
 
 impl Room {
@@ -32,6 +34,7 @@ impl Room {
                 .map(|record| padded(record.length) as u64)
                 .sum(),
             records: records.len() as u64,
+            keep: 0,
         }
     }
 }

@@ -126,9 +126,12 @@ fn what_was_acknowledged_survives_every_crash_and_nothing_else_appears() {
     println!("{} transactions in doubt were whole", tally.joint);
     let copied = tally.copied;
     println!("{copied} with redo of a failed log in a file of its own");
+    let used = tally.used;
+    println!("{used} with a segment of the journal on its way to be used again");
     assert!(found.is_empty(), "{}", found.join("\n\n"));
     assert!(count < 200 || tally.joint > 0);
     assert!(count < 3000 || copied > 0, "no log that failed needed redo");
+    assert!(count < 3000 || used > 0, "no segment was used again");
     for (what, share) in &shares[..5] {
         let enough = count < 200 || *share >= 10;
         assert!(enough, "{share} % of the images have {what}");

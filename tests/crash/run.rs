@@ -35,6 +35,8 @@ pub struct Tally {
     pub joint: u64,
     /// Images with a redo file of a failed log.
     pub copied: u64,
+    /// Images with a file of the journal that is on its way to be used again.
+    pub used: u64,
 }
 
 impl Tally {
@@ -48,6 +50,7 @@ impl Tally {
         self.redo += other.redo;
         self.joint += other.joint;
         self.copied += other.copied;
+        self.used += other.used;
     }
 }
 
@@ -195,9 +198,14 @@ impl<'a> Run<'a> {
         self.tally.second += u64::from(second);
         self.tally.syncs += u64::from(self.sync_failed);
         let journal = self.sim.list(&Path::new(ROOT).join("journal"));
-        let of_failed = |entry: &Entry| entry.name.ends_with(".redo");
-        let copied = journal.is_ok_and(|entries| entries.iter().any(of_failed));
-        self.tally.copied += u64::from(copied);
+        let journal = journal.unwrap_or_default();
+        let any = |end| {
+            journal
+                .iter()
+                .any(|entry: &Entry| entry.name.ends_with(end))
+        };
+        self.tally.copied += u64::from(any(".redo"));
+        self.tally.used += u64::from(any(".used"));
         self.sync_failed = false;
         self.closed = false;
         self.crashed = true;

@@ -76,9 +76,17 @@ impl Run<'_> {
             self.state(2)?;
         }
         self.troubled = true;
-        let full = Fault::new(Call::Create, When::From(0), 28).on("/journal/");
-        self.sim.fail(full);
+        for call in [Call::Create, Call::Grow] {
+            let full = Fault::new(call, When::From(0), 28);
+            self.sim.fail(full.on("/journal/"));
+        }
         self.say("the journal gets no segments".to_owned());
+        if self.dice.percent(50) {
+            // While a segment that goes becomes the next one, maybe.
+            let calls = self.dice.below(1500);
+            self.sim.crash_after(calls);
+            self.say(format!("the machine will stop after {calls} calls"));
+        }
         self.state_limits(150)?;
         if self.sim.has_stopped() {
             return Ok(());

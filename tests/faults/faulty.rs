@@ -1,4 +1,5 @@
-//! A disk whose calls can be made to fail, or to wait: around the real one, with real threads.
+//! A disk whose calls can be made to fail, or to wait: around the real one, or the simulated one, with
+//! real threads.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,8 +19,25 @@ pub enum Call {
     Sync,
     SyncDir,
     Write,
+    /// Writing the first sector of a segment, by which it takes over.
+    Header,
+    /// Writing one of the three sectors behind it.
+    Slot,
     Map,
     Volume,
+}
+
+const SECTOR: usize = 512;
+
+impl Call {
+    /// What a write is, beside a write.
+    fn of(place: u64, length: usize) -> Option<Call> {
+        match place / SECTOR as u64 {
+            0 if length == SECTOR => Some(Call::Header),
+            1..=3 if length == SECTOR => Some(Call::Slot),
+            _ => None,
+        }
+    }
 }
 
 /// An answer that is no error number: the call panics.
@@ -45,6 +63,11 @@ struct State {
     writable: usize,
     /// How many files of topics were made or opened.
     of_topics: usize,
+    /// How many calls have failed.
+    failed: usize,
+    /// Files whose sync has failed, and how many of them were synced again.
+    unsynced: Vec<PathBuf>,
+    again: usize,
 }
 
 #[derive(Debug, Default)]
@@ -62,7 +85,10 @@ impl Orders {
         match self.answer(call, path) {
             None => Ok(()),
             Some(PANIC) => panic!("the disk's driver panics"),
-            Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+            Some(errno) => {
+                self.lock().failed += 1;
+                Err(io::Error::from_raw_os_error(errno))
+            }
         }
     }
 
@@ -91,16 +117,30 @@ impl Orders {
 /// The real disk, with orders.
 #[derive(Debug, Clone)]
 pub struct Faulty {
-    disk: Arc<Disk>,
+    disk: Arc<dyn Storage>,
     orders: Arc<Orders>,
 }
 
 impl Faulty {
     pub fn new(backend: Backend) -> Faulty {
+        Self::over(Arc::new(Disk::with_backend(Mode::Private, backend)))
+    }
+
+    pub fn over(disk: Arc<dyn Storage>) -> Faulty {
         Faulty {
-            disk: Arc::new(Disk::with_backend(Mode::Private, backend)),
+            disk,
             orders: Arc::default(),
         }
+    }
+
+    /// How many calls have failed so far.
+    pub fn failed(&self) -> usize {
+        self.orders.lock().failed
+    }
+
+    /// How many syncs were made of files of which one had failed.
+    pub fn synced_again(&self) -> usize {
+        self.orders.lock().again
     }
 
     /// Answers the next such calls with these errors, `None` being success.
@@ -175,7 +215,10 @@ impl Storage for Faulty {
 
     fn create(&self, path: &Path, len: u64) -> io::Result<Arc<dyn File>> {
         self.orders.check(Call::Create, path)?;
-        self.orders.lock().writable += 1;
+        let mut state = self.orders.lock();
+        state.writable += 1;
+        state.unsynced.retain(|it| it != path);
+        drop(state);
         self.note(path);
         Ok(self.wrap(path, self.disk.create(path, len)?))
     }
@@ -273,6 +316,9 @@ impl File for FaultyFile {
 
     fn write_at(&self, buf: &[u8], place: u64) -> io::Result<()> {
         self.orders.check(Call::Write, &self.path)?;
+        if let Some(call) = Call::of(place, buf.len()) {
+            self.orders.check(call, &self.path)?;
+        }
         self.file.write_at(buf, place)
     }
 
@@ -281,8 +327,14 @@ impl File for FaultyFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.orders.check(Call::Sync, &self.path)?;
-        self.file.sync()
+        let mut state = self.orders.lock();
+        state.again += usize::from(state.unsynced.contains(&self.path));
+        drop(state);
+        let synced = self.orders.check(Call::Sync, &self.path);
+        if synced.is_err() {
+            self.orders.lock().unsynced.push(self.path.clone());
+        }
+        synced.and_then(|()| self.file.sync())
     }
 
     fn drop_cached(&self, place: u64, len: u64) -> io::Result<()> {

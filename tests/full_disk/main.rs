@@ -6,7 +6,11 @@
 //! ballast is gone the same handle goes on.
 
 mod book;
+#[path = "../child/mod.rs"]
+mod child;
+mod facts;
 mod producers;
 mod sparse;
+mod stays;
 mod steps;
 mod volume;

@@ -121,8 +121,15 @@ impl Volume {
     }
 
     pub fn options(&self) -> StoreOptions {
-        let disk = Disk::with_backend(Mode::Private, self.ground.backend);
-        StoreOptions::new().storage(Arc::new(disk))
+        options(self.ground.backend)
+    }
+
+    /// What another process is told, for [`open_part`].
+    pub fn part(&self) -> PathBuf {
+        self.dir().join(match self.ground.backend {
+            Backend::Mapped => "mapped",
+            Backend::Pwrite => "pwrite",
+        })
     }
 
     /// Bytes that can still be had.
@@ -176,6 +183,21 @@ impl Drop for Volume {
             }
         }
     }
+}
+
+fn options(backend: Backend) -> StoreOptions {
+    let disk = Disk::with_backend(Mode::Private, backend);
+    StoreOptions::new().storage(Arc::new(disk))
+}
+
+/// In another process: opens the store of [`Volume::part`].
+pub fn open_part(part: &Path) -> Store {
+    let backend = match part.ends_with("mapped") {
+        true => Backend::Mapped,
+        false => Backend::Pwrite,
+    };
+    let root = part.parent().unwrap().join("data");
+    Store::open_with(root, options(backend)).unwrap()
 }
 
 /// Space that is taken until this goes.
