@@ -1,0 +1,316 @@
+//! Loads, cuts, images, and what they came to.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::TEST;
+use crate::dice::Dice;
+use crate::disk::{Cut, Disk, Said, Trouble};
+use crate::image::{Left, empty, image, nodes, write};
+use crate::load::claims::CUT;
+use crate::load::parts;
+use crate::mount::{Mounted, Watch, clean};
+
+/// Cuts of one load.
+const CUTS: usize = 8;
+/// Images of one cut.
+const IMAGES: u64 = 10;
+/// So many images out of a hundred are recovered on the file system, and the power goes again.
+const SECOND: u64 = 12;
+/// So long a load goes on at the most, in milliseconds.
+const MILLIS: u64 = 2500;
+
+/// What the campaign has seen.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub loads: u64,
+    pub cuts: u64,
+    pub images: u64,
+    sectors: u64,
+    names: u64,
+    rolls: u64,
+    redo: u64,
+    second: u64,
+    failed_sync: u64,
+    records: u64,
+    mapped: u64,
+    pub failures: Vec<String>,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = |count: u64| count * 100 / self.images.max(1);
+        write!(
+            f,
+            "{} loads, {} cuts, {} images ({} records looked at): {} failures; with unsynced sectors {}%, unsynced names {}%, rolls {}%, pending redo {}%, a second cut {}%, a failed sync {}%, mapped {}%",
+            self.loads,
+            self.cuts,
+            self.images,
+            self.records,
+            self.failures.len(),
+            share(self.sectors),
+            share(self.names),
+            share(self.rolls),
+            share(self.redo),
+            share(self.second),
+            share(self.failed_sync),
+            share(self.mapped),
+        )
+    }
+}
+
+/// One image to be looked at.
+struct Task {
+    name: String,
+    left: Left,
+    claims: String,
+    backend: &'static str,
+    seed: u64,
+}
+
+pub struct Campaign {
+    first: u64,
+    base: PathBuf,
+    tally: Mutex<Tally>,
+}
+
+impl Campaign {
+    pub fn new(first: u64) -> Campaign {
+        clean().unwrap();
+        Campaign {
+            first,
+            base: parts::in_memory("tidelog-powercut").unwrap(),
+            tally: Mutex::default(),
+        }
+    }
+
+    /// Loads, until there were so many images.
+    pub fn run(self, images: u64) -> Tally {
+        for seed in self.first.. {
+            let tally = self.tally.lock().unwrap();
+            if tally.images >= images || tally.failures.len() > 3 {
+                break;
+            }
+            drop(tally);
+            self.load(seed);
+        }
+        drop(fs::remove_dir_all(&self.base));
+        self.tally.into_inner().unwrap()
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.tally.lock().unwrap());
+    }
+
+    /// One load, its cuts, and their images.
+    fn load(&self, seed: u64) {
+        let mut dice = Dice::new(seed);
+        let backend = dice.pick(&["mapped", "pwrite"]);
+        let trouble = trouble(&mut dice);
+        let (cuts, said) = self.cuts(seed, backend, &empty(), trouble, 1, MILLIS);
+        self.count(|tally| {
+            tally.loads += 1;
+            tally.cuts += cuts.len() as u64;
+        });
+        let mut tasks = Vec::new();
+        for (n, cut) in cuts.iter().enumerate() {
+            let claims = claims(&said, cut.said);
+            for m in 0..IMAGES {
+                let seed = dice.next();
+                let (left, lost) = image(cut, &mut dice);
+                self.count(|tally| {
+                    tally.images += 1;
+                    tally.sectors += u64::from(lost.sectors > 0);
+                    tally.names += u64::from(lost.names > 0);
+                    tally.failed_sync += u64::from(cut.failed);
+                    tally.mapped += u64::from(backend == "mapped");
+                });
+                tasks.push(Task {
+                    name: format!("{n}-{m}"),
+                    left,
+                    claims: claims.clone(),
+                    backend,
+                    seed,
+                });
+            }
+        }
+        self.look(seed, tasks);
+    }
+
+    /// Runs a load on a disk until the power is gone; the cuts, and what was said.
+    fn cuts(
+        &self,
+        seed: u64,
+        backend: &str,
+        on: &Left,
+        trouble: Trouble,
+        life: u64,
+        millis: u64,
+    ) -> (Vec<Cut>, Vec<String>) {
+        let said: Said = Arc::default();
+        let disk = Disk::new(nodes(on), seed, trouble, Arc::clone(&said));
+        let disk = Arc::new(Mutex::new(disk));
+        let path = self.base.join(format!("mount-{seed:x}"));
+        let watch = Watch::over(format!("seed {seed}"), path.clone());
+        let mounted = Mounted::new(&disk, seed.is_multiple_of(2), &path).unwrap();
+        let store = path.join("s");
+        let words = words(&["load", text(&store), backend], &[seed, life, millis]);
+        let mut child = parts::start(TEST, &words).unwrap();
+        let listener = parts::listen(&mut child, Arc::clone(&said));
+        let begin = Instant::now();
+        let is_over = || disk.lock().unwrap().dead;
+        while !is_over() && begin.elapsed() < Duration::from_millis(2 * millis) {
+            if parts::ended(&mut child, Duration::from_millis(2)).unwrap() {
+                break;
+            }
+        }
+        let mut locked = disk.lock().unwrap();
+        if !locked.dead {
+            locked.take();
+            locked.dead = true;
+        }
+        let cuts = std::mem::take(&mut locked.cuts);
+        drop(locked);
+        drop(child.kill());
+        drop(mounted);
+        drop(child.wait());
+        drop(listener.map(thread::JoinHandle::join));
+        drop(fs::remove_dir(&path));
+        drop(watch);
+        let said = std::mem::take(&mut *said.lock().unwrap());
+        (cuts, said)
+    }
+
+    /// Looks at images, two at a time.
+    fn look(&self, load: u64, tasks: Vec<Task>) {
+        let tasks = Mutex::new(tasks.into_iter());
+        let next = || tasks.lock().unwrap().next();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while let Some(task) = next() {
+                        self.look_at(load, &task);
+                    }
+                });
+            }
+        });
+    }
+
+    fn look_at(&self, load: u64, task: &Task) {
+        if let Err(wrong) = self.judge(task) {
+            self.report(load, task, &wrong);
+            return;
+        }
+        let mut dice = Dice::new(task.seed);
+        if dice.percent(SECOND) {
+            self.second(load, task, &mut dice);
+        }
+    }
+
+    /// An image is recovered on the file system, and the power goes in the middle of that.
+    fn second(&self, load: u64, task: &Task, dice: &mut Dice) {
+        let mut trouble = trouble(dice);
+        trouble.first_cut = dice.within(0, 120);
+        trouble.cuts = 1;
+        trouble.capacity = 1 << 30;
+        let (cuts, said) = self.cuts(task.seed, task.backend, &task.left, trouble, 100, 400);
+        for cut in &cuts {
+            for n in 0..2 {
+                let (left, _) = image(cut, dice);
+                let then = Task {
+                    name: format!("{}-{n}", task.name),
+                    left,
+                    claims: format!("{}{CUT}\n{}", task.claims, claims(&said, cut.said)),
+                    backend: task.backend,
+                    seed: dice.next(),
+                };
+                self.count(|tally| {
+                    tally.images += 1;
+                    tally.second += 1;
+                    tally.cuts += u64::from(n == 0);
+                });
+                if let Err(wrong) = self.judge(&then) {
+                    self.report(load, &then, &wrong);
+                }
+            }
+        }
+    }
+
+    /// A fresh process opens an image and holds it against what was claimed.
+    fn judge(&self, task: &Task) -> Result<(), String> {
+        let folder = self.base.join(&task.name);
+        fs::create_dir(&folder).map_err(|error| error.to_string())?;
+        let file = self.base.join(format!("{}.claims", task.name));
+        write(&task.left, &folder).map_err(|error| error.to_string())?;
+        fs::write(&file, &task.claims).map_err(|error| error.to_string())?;
+        let store = folder.join("s");
+        let mut words = words(&["check", text(&store), task.backend], &[task.seed]);
+        words.push(text(&file).to_owned());
+        let verdict = parts::judge(TEST, &words);
+        drop(fs::remove_dir_all(&folder));
+        drop(fs::remove_file(&file));
+        let fine = verdict?;
+        let told: Vec<&str> = fine.split(' ').collect();
+        self.count(|tally| {
+            tally.records += told[1].parse().unwrap_or(0);
+            tally.redo += u64::from(told[2] == "true");
+            tally.rolls += u64::from(told[3] == "true");
+        });
+        Ok(())
+    }
+
+    /// Keeps an image that was found wanting, since its load cannot be repeated to the letter.
+    fn report(&self, load: u64, task: &Task, wrong: &str) {
+        let kept = std::env::temp_dir().join(format!("tidelog-cut-{load}-{}", task.name));
+        drop(fs::remove_dir_all(&kept));
+        let keep = || {
+            fs::create_dir(&kept)?;
+            write(&task.left, &kept)?;
+            fs::write(kept.join("claims"), &task.claims)
+        };
+        let kept = match keep() {
+            Ok(()) => kept.display().to_string(),
+            Err(error) => format!("nowhere: {error}"),
+        };
+        let images = self.tally.lock().unwrap().images;
+        let failure = format!(
+            "TIDELOG_CUT_SEED={load} ({}, by image {images}): {wrong}; kept in {kept}",
+            task.backend
+        );
+        println!("{failure}");
+        self.count(|tally| tally.failures.push(failure));
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn words(names: &[&str], numbers: &[u64]) -> Vec<String> {
+    let names = names.iter().map(|it| (*it).to_owned());
+    names.chain(numbers.iter().map(u64::to_string)).collect()
+}
+
+/// What had been said by the time of a cut, and what was said later.
+fn claims(said: &[String], by: usize) -> String {
+    let (before, after) = said.split_at(by.min(said.len()));
+    format!("{}\n{CUT}\n{}\n", before.join("\n"), after.join("\n"))
+}
+
+fn trouble(dice: &mut Dice) -> Trouble {
+    Trouble {
+        failed_sync: dice.percent(30).then(|| dice.within(1, 300)),
+        capacity: match dice.percent(20) {
+            true => (dice.within(1500, 6000) << 10) as usize,
+            false => 1 << 30,
+        },
+        slow: dice.pick(&[0, 0, 5, 30]),
+        first_cut: dice.within(1, 800),
+        next_cut: dice.pick(&[40, 200, 500]),
+        cuts: CUTS,
+    }
+}
