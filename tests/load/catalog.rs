@@ -13,6 +13,9 @@ use crate::dice::Dice;
 /// The number of the keeper among the threads that write.
 const KEEPER: u64 = 99;
 
+/// The topic with long segments and large records, in which slots are written between the ends.
+pub const LONG: usize = 1;
+
 /// Keeps the catalog until the life is over.
 pub fn keep(life: &Life, mut dice: Dice) {
     let mut made = 0;
@@ -59,7 +62,13 @@ fn create(life: &Life, slot: usize, incarnation: u32, dice: &mut Dice) -> Result
         .partitions(dice.within(1, 5) as u32)
         .content_type(format!("t/{incarnation}"))
         .first_segment_bytes(16 << 10)
-        .max_segment_bytes(dice.pick(&[16, 32, 64]) << 10)
+        .max_segment_bytes(
+            if slot == LONG {
+                4096
+            } else {
+                dice.pick(&[16, 32, 64])
+            } << 10,
+        )
         .max_batch_bytes(256 << 10)
         .unsettled_bytes(dice.pick(&[64, 1024]) << 10)
         .durability(durability);

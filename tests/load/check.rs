@@ -1,12 +1,14 @@
 //! Holds what is left of a store against what was claimed of it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use tidelog::sys::Storage;
 use tidelog::{Record, Store, StoreOptions, Topic, verify};
 
+use super::bulk;
 use super::catalog::name;
 use super::claims::{Claims, Place};
 use super::look::{checkpoint, incarnation};
@@ -22,6 +24,12 @@ pub struct Found {
     pub records: u64,
     pub redo: bool,
     pub rolls: bool,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.records, self.redo, self.rolls)
+    }
 }
 
 /// Everything there is in one topic: the records of each partition.
@@ -106,6 +114,10 @@ fn look(store: &Store, claims: &Claims) -> Check<BTreeMap<usize, Records>> {
             slot,
             records.map_err(|wrong| format!("topic {slot}: {wrong}"))?,
         );
+    }
+    let limit = bulk::stated(store).map_err(|error| format!("{error:?}"))?;
+    if !claims.allows_limit(limit) {
+        return Err(format!("the limit is {limit:?}"));
     }
     let health = store.health();
     let ill = health.failed.len() + health.damage.len() + health.journal_damaged;

@@ -34,6 +34,8 @@ pub struct Claims {
     /// What was written: where later ones of its writer are there, it must be.
     pub wrote: HashMap<Place, Vec<(u64, u64)>>,
     pub marks: HashMap<(usize, u32, String), Marks>,
+    /// The limits of the bulky topic, and whether they were promised.
+    limits: Vec<(u64, bool)>,
     pub wrong: Vec<String>,
 }
 
@@ -88,6 +90,10 @@ impl Claims {
                     }
                 }
             }
+            "limit" | "limited" => {
+                let sure = before && words[0] == "limited";
+                self.limits.push((number(1)?, sure));
+            }
             "commit" | "committed" => {
                 let name = (*words.get(3)?).to_owned();
                 let marks = self.marks.entry((slot? as usize, incarnation()?, name));
@@ -115,6 +121,16 @@ impl Claims {
         let since = &steps[sure.unwrap_or(0)..];
         let never = sure.is_none() && found.is_none();
         never || since.iter().any(|step| step.then == found)
+    }
+
+    /// Whether this may be the limit of the bulky topic.
+    pub fn allows_limit(&self, found: Option<u64>) -> bool {
+        let sure = self.limits.iter().rposition(|(_, sure)| *sure);
+        let since = &self.limits[sure.unwrap_or(0)..];
+        match found {
+            Some(found) => since.iter().any(|(limit, _)| *limit == found),
+            None => sure.is_none(),
+        }
     }
 
     /// What was promised and tried of a topic's place, for a message.

@@ -2,12 +2,16 @@
 
 use tidelog::{Result, Start, Subscription};
 
+use super::bulk;
 use super::catalog::name;
 use super::stamp::Stamp;
 use super::{Life, Live, SLOTS, say};
 
 /// Says what topics, records and checkpoints there are.
 pub fn everything(life: &Life) -> Result<()> {
+    if let Some(limit) = bulk::stated(&life.store)? {
+        say(&format!("limited {limit}"));
+    }
     let topics = life.store.topics();
     for slot in 0..SLOTS {
         let Some(info) = topics.iter().find(|info| info.name == name(slot)) else {

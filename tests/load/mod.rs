@@ -4,6 +4,7 @@
 //! Each line is one fact. What comes before a call is an attempt: it may be there. What comes after it
 //! is a promise: it must.
 
+pub mod bulk;
 pub mod catalog;
 pub mod check;
 pub mod claims;
@@ -29,6 +30,10 @@ use crate::dice::Dice;
 /// How many topics there are at a time.
 pub const SLOTS: usize = 5;
 const WRITERS: u64 = 4;
+/// One load in so many has a topic with large facts.
+const BULKY: u64 = 4;
+/// One in so many has so few files open that logs are parked all the time.
+const TIGHT: u64 = 3;
 /// So many failures end a life: the store is closed, and opened again.
 const MOST_FAILURES: u64 = 12;
 
@@ -137,9 +142,12 @@ pub fn work(plan: &Plan) {
         if Instant::now() > end || refused > 2 {
             return;
         }
-        let options = StoreOptions::new().storage(Arc::clone(&plan.storage));
+        let mut options = StoreOptions::new().storage(Arc::clone(&plan.storage));
+        if plan.seed.is_multiple_of(TIGHT) {
+            options = options.max_open_files(16);
+        }
         match Store::open_with(&plan.folder, options) {
-            Ok(store) => live(store, number, &mut dice),
+            Ok(store) => live(store, number, plan.seed.is_multiple_of(BULKY), &mut dice),
             Err(error) => {
                 refused += 1;
                 say(&format!("failed open {error:?}"));
@@ -148,8 +156,8 @@ pub fn work(plan: &Plan) {
     }
 }
 
-fn live(store: Store, number: u64, dice: &mut Dice) {
-    let millis = dice.pick(&[150, 400, 400, 900]);
+fn live(store: Store, number: u64, bulky: bool, dice: &mut Dice) {
+    let millis = dice.pick(&[30, 100, 300, 900]);
     let life = Life::new(store.clone(), number, millis);
     say(&format!("life {number}"));
     if let Err(error) = look::everything(&life) {
@@ -164,6 +172,10 @@ fn live(store: Store, number: u64, dice: &mut Dice) {
             scope.spawn(move || writers::write(life, thread, dice));
         }
         let (life, seeds) = (&life, [dice.next(), dice.next(), dice.next()]);
+        if bulky {
+            let dice = Dice::new(dice.next());
+            scope.spawn(move || bulk::state(life, dice));
+        }
         scope.spawn(move || catalog::keep(life, Dice::new(seeds[0])));
         scope.spawn(move || readers::read(life, Dice::new(seeds[1])));
         scope.spawn(move || readers::subscribe(life, Dice::new(seeds[2])));

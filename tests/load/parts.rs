@@ -112,3 +112,9 @@ pub fn in_memory(name: &str) -> io::Result<PathBuf> {
     fs::create_dir(&folder)?;
     Ok(folder)
 }
+
+/// A part, in words and numbers.
+pub fn words(names: &[&str], numbers: &[u64]) -> Vec<String> {
+    let names = names.iter().map(|it| (*it).to_owned());
+    names.chain(numbers.iter().map(u64::to_string)).collect()
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidelog::{Ack, Durability, Partition, Position, Positions, Record, Result, Topic};
 
+use super::catalog::LONG;
 use super::stamp::{Stamp, serial};
 use super::{Life, Live, say};
 use crate::dice::Dice;
@@ -91,6 +92,7 @@ impl Writer<'_> {
 
     fn payload(&mut self, stamp: &Stamp) -> Vec<u8> {
         let len = match self.dice.below(100) {
+            0..50 if stamp.slot as usize == LONG => self.dice.within(10_000, 100_000),
             0..60 => self.dice.within(0, 200),
             60..97 => self.dice.within(200, 3000),
             _ => self.dice.within(10_000, 40_000),

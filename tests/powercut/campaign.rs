@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use crate::TEST;
 use crate::dice::Dice;
@@ -14,6 +13,7 @@ use crate::image::{Left, empty, image, nodes, write};
 use crate::load::claims::CUT;
 use crate::load::parts;
 use crate::mount::{Mounted, Watch, clean};
+use crate::owners::{Work, own};
 
 /// Cuts of one load.
 const CUTS: usize = 8;
@@ -29,6 +29,7 @@ const MILLIS: u64 = 2500;
 pub struct Tally {
     pub loads: u64,
     pub cuts: u64,
+    kills: u64,
     pub images: u64,
     sectors: u64,
     names: u64,
@@ -41,13 +42,21 @@ pub struct Tally {
     pub failures: Vec<String>,
 }
 
+impl Tally {
+    /// So much has gone wrong that more of it would tell nothing.
+    fn is_lost(&self) -> bool {
+        self.failures.len() > 3
+    }
+}
+
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let share = |count: u64| count * 100 / self.images.max(1);
         write!(
             f,
-            "{} loads, {} cuts, {} images ({} records looked at): {} failures; with unsynced sectors {}%, unsynced names {}%, rolls {}%, pending redo {}%, a second cut {}%, a failed sync {}%, mapped {}%",
+            "{} loads, {} owners killed, {} cuts, {} images ({} records looked at): {} failures; with unsynced sectors {}%, unsynced names {}%, rolls {}%, pending redo {}%, a second cut {}%, a failed sync or write {}%, mapped {}%",
             self.loads,
+            self.kills,
             self.cuts,
             self.images,
             self.records,
@@ -92,7 +101,7 @@ impl Campaign {
     pub fn run(self, images: u64) -> Tally {
         for seed in self.first.. {
             let tally = self.tally.lock().unwrap();
-            if tally.images >= images || tally.failures.len() > 3 {
+            if tally.images >= images || tally.is_lost() {
                 break;
             }
             drop(tally);
@@ -123,7 +132,6 @@ impl Campaign {
                 let seed = dice.next();
                 let (left, lost) = image(cut, &mut dice);
                 self.count(|tally| {
-                    tally.images += 1;
                     tally.sectors += u64::from(lost.sectors > 0);
                     tally.names += u64::from(lost.names > 0);
                     tally.failed_sync += u64::from(cut.failed);
@@ -158,29 +166,19 @@ impl Campaign {
         let watch = Watch::over(format!("seed {seed}"), path.clone());
         let mounted = Mounted::new(&disk, seed.is_multiple_of(2), &path).unwrap();
         let store = path.join("s");
-        let words = words(&["load", text(&store), backend], &[seed, life, millis]);
-        let mut child = parts::start(TEST, &words).unwrap();
-        let listener = parts::listen(&mut child, Arc::clone(&said));
-        let begin = Instant::now();
-        let is_over = || disk.lock().unwrap().dead;
-        while !is_over() && begin.elapsed() < Duration::from_millis(2 * millis) {
-            if parts::ended(&mut child, Duration::from_millis(2)).unwrap() {
-                break;
-            }
-        }
-        let mut locked = disk.lock().unwrap();
-        if !locked.dead {
-            locked.take();
-            locked.dead = true;
-        }
-        let cuts = std::mem::take(&mut locked.cuts);
-        drop(locked);
-        drop(child.kill());
+        let work = Work {
+            store: &store,
+            backend,
+            seed,
+            life,
+            millis,
+        };
+        let killed = own(&work, &disk, &said);
         drop(mounted);
-        drop(child.wait());
-        drop(listener.map(thread::JoinHandle::join));
         drop(fs::remove_dir(&path));
         drop(watch);
+        self.count(|tally| tally.kills += killed);
+        let cuts = std::mem::take(&mut disk.lock().unwrap().cuts);
         let said = std::mem::take(&mut *said.lock().unwrap());
         (cuts, said)
     }
@@ -188,7 +186,8 @@ impl Campaign {
     /// Looks at images, two at a time.
     fn look(&self, load: u64, tasks: Vec<Task>) {
         let tasks = Mutex::new(tasks.into_iter());
-        let next = || tasks.lock().unwrap().next();
+        let lost = || self.tally.lock().unwrap().is_lost();
+        let next = || tasks.lock().unwrap().next().filter(|_| !lost());
         thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
@@ -229,7 +228,6 @@ impl Campaign {
                     seed: dice.next(),
                 };
                 self.count(|tally| {
-                    tally.images += 1;
                     tally.second += 1;
                     tally.cuts += u64::from(n == 0);
                 });
@@ -242,13 +240,14 @@ impl Campaign {
 
     /// A fresh process opens an image and holds it against what was claimed.
     fn judge(&self, task: &Task) -> Result<(), String> {
+        self.count(|tally| tally.images += 1);
         let folder = self.base.join(&task.name);
         fs::create_dir(&folder).map_err(|error| error.to_string())?;
         let file = self.base.join(format!("{}.claims", task.name));
         write(&task.left, &folder).map_err(|error| error.to_string())?;
         fs::write(&file, &task.claims).map_err(|error| error.to_string())?;
         let store = folder.join("s");
-        let mut words = words(&["check", text(&store), task.backend], &[task.seed]);
+        let mut words = parts::words(&["check", text(&store), task.backend], &[task.seed]);
         words.push(text(&file).to_owned());
         let verdict = parts::judge(TEST, &words);
         drop(fs::remove_dir_all(&folder));
@@ -290,11 +289,6 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn words(names: &[&str], numbers: &[u64]) -> Vec<String> {
-    let names = names.iter().map(|it| (*it).to_owned());
-    names.chain(numbers.iter().map(u64::to_string)).collect()
-}
-
 /// What had been said by the time of a cut, and what was said later.
 fn claims(said: &[String], by: usize) -> String {
     let (before, after) = said.split_at(by.min(said.len()));
@@ -303,14 +297,15 @@ fn claims(said: &[String], by: usize) -> String {
 
 fn trouble(dice: &mut Dice) -> Trouble {
     Trouble {
-        failed_sync: dice.percent(30).then(|| dice.within(1, 300)),
+        failed_sync: dice.percent(40).then(|| dice.within(1, 400)),
+        failed_write: dice.percent(15).then(|| dice.within(1, 400)),
         capacity: match dice.percent(20) {
-            true => (dice.within(1500, 6000) << 10) as usize,
+            true => (dice.within(500, 3000) << 10) as usize,
             false => 1 << 30,
         },
         slow: dice.pick(&[0, 0, 5, 30]),
-        first_cut: dice.within(1, 800),
-        next_cut: dice.pick(&[40, 200, 500]),
+        first_cut: dice.within(1, 2000),
+        next_cut: dice.pick(&[40, 300, 1500, 4000]),
         cuts: CUTS,
     }
 }

@@ -79,6 +79,8 @@ impl Names {
 pub struct Trouble {
     /// The sync that fails, counted from the first.
     pub failed_sync: Option<u64>,
+    /// The write that fails, likewise: one of the kernel's own, from a mapping, or one of a call.
+    pub failed_write: Option<u64>,
     /// How many bytes there is room for.
     pub capacity: usize,
     /// Of a hundred syncs, how many take long.
@@ -96,7 +98,7 @@ pub struct Cut {
     pub nodes: HashMap<u64, Node>,
     /// How many of the writer's lines had been read by then.
     pub said: usize,
-    /// A sync had failed before.
+    /// A sync or a write had failed before.
     pub failed: bool,
 }
 
@@ -111,6 +113,7 @@ pub struct Disk {
     pub seq: u64,
     used: usize,
     syncs: u64,
+    writes: u64,
     pub trouble: Trouble,
     next_cut: u64,
     pub dice: Dice,
@@ -133,6 +136,7 @@ impl Disk {
             nodes,
             seq: 0,
             syncs: 0,
+            writes: 0,
             next_cut: trouble.first_cut,
             trouble,
             dice: Dice::new(seed),
@@ -178,6 +182,14 @@ impl Disk {
             failed: self.failed,
         });
         self.dead = self.cuts.len() >= self.trouble.cuts;
+    }
+
+    /// The power goes now, if it has not gone before.
+    pub fn end(&mut self) {
+        if !self.dead {
+            self.take();
+            self.dead = true;
+        }
     }
 
     pub fn node(&self, at: u64) -> Result<&Node, Errno> {
@@ -258,6 +270,11 @@ impl Disk {
     }
 
     pub fn write(&mut self, at: u64, place: usize, data: &[u8]) -> Result<(), Errno> {
+        self.writes += 1;
+        if self.trouble.failed_write == Some(self.writes) {
+            self.failed = true;
+            return Err(Errno::EIO);
+        }
         let end = place + data.len();
         if self.bytes(at)?.len() < end {
             self.allocate(at, end)?;

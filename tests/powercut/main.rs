@@ -16,6 +16,7 @@ mod image;
 #[path = "../load/mod.rs"]
 mod load;
 mod mount;
+mod owners;
 mod serve;
 
 use std::env;
@@ -68,10 +69,7 @@ fn play(words: &[String]) {
             let text = std::fs::read_to_string(&words[4]).unwrap();
             let claims = Claims::read(&text, false);
             match load::check::check(folder, &storage, &claims, number(3)) {
-                Ok(found) => load::say(&format!(
-                    "fine {} {} {}",
-                    found.records, found.redo, found.rolls
-                )),
+                Ok(found) => load::say(&format!("fine {found}")),
                 Err(wrong) => load::say(&wrong),
             }
         }
