@@ -83,10 +83,12 @@ pub fn check(
 /// Verifying finds nothing; whether a log has more than one segment.
 fn sound(folder: &Path, options: &StoreOptions) -> Check<bool> {
     let report = verify(folder, options).map_err(|error| format!("verify: {error:?}"))?;
-    match report.is_sound() {
-        true => Ok(report.logs.iter().any(|log| log.segments > 1)),
-        false => Err(format!("verify: {report:?}")),
+    if report.is_sound() {
+        return Ok(report.logs.iter().any(|log| log.segments > 1));
     }
+    let bad = report.logs.iter().filter(|log| !log.damage.is_empty());
+    let (bad, journal) = (bad.take(3).collect::<Vec<_>>(), report.journal_damaged);
+    Err(format!("verify: journal {journal}, {bad:?}"))
 }
 
 fn look(store: &Store, claims: &Claims) -> Check<BTreeMap<usize, Records>> {
