@@ -97,7 +97,7 @@ pub fn judge(test: &str, words: &[String]) -> Result<String, String> {
     }
 }
 
-/// A new folder in memory, of this process.
+/// A new folder in memory, of this process. Those of processes that died go.
 pub fn in_memory(name: &str) -> io::Result<PathBuf> {
     let base = Path::new("/dev/shm");
     let base = if base.is_dir() {
@@ -105,10 +105,18 @@ pub fn in_memory(name: &str) -> io::Result<PathBuf> {
     } else {
         env::temp_dir()
     };
-    let folder = base.join(format!("{name}-{}", std::process::id()));
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
+    for entry in fs::read_dir(&base)? {
+        let entry = entry?;
+        let other = entry.file_name().into_string().unwrap_or_default();
+        let process = other
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('-'));
+        let is_dead = |process| !Path::new("/proc").join(process).exists();
+        if process.is_some_and(is_dead) {
+            fs::remove_dir_all(entry.path())?;
+        }
     }
+    let folder = base.join(format!("{name}-{}", std::process::id()));
     fs::create_dir(&folder)?;
     Ok(folder)
 }

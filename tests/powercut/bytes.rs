@@ -1,6 +1,7 @@
 //! A file's bytes: what everybody sees, what the medium has, and what may get there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::dice::Dice;
 
@@ -15,9 +16,9 @@ type Version<T> = (u64, T);
 #[derive(Debug, Clone, Default)]
 pub struct Bytes {
     /// What everybody sees.
-    now: Vec<u8>,
+    now: Arc<Vec<u8>>,
     /// What a power cut leaves for certain.
-    durable: Vec<u8>,
+    durable: Arc<Vec<u8>>,
     durable_len: usize,
     /// By sector, what was written since the last sync, oldest first: any of it may be there.
     pending: BTreeMap<usize, Vec<Version<Vec<u8>>>>,
@@ -27,10 +28,11 @@ pub struct Bytes {
 impl Bytes {
     /// A file with these bytes on the medium.
     pub fn settled(bytes: Vec<u8>) -> Bytes {
+        let now = Arc::new(bytes.clone());
         Bytes {
             durable_len: bytes.len(),
-            durable: bytes.clone(),
-            now: bytes,
+            durable: Arc::new(bytes),
+            now,
             ..Bytes::default()
         }
     }
@@ -50,7 +52,7 @@ impl Bytes {
         if end > self.now.len() {
             self.resize(seq, end);
         }
-        self.now[place..end].copy_from_slice(bytes);
+        Arc::make_mut(&mut self.now)[place..end].copy_from_slice(bytes);
         for sector in place / SECTOR..end.div_ceil(SECTOR) {
             let range = sector * SECTOR..((sector + 1) * SECTOR).min(self.now.len());
             // What a failed sync has lost looks right and is not there, so it counts as written.
@@ -77,7 +79,7 @@ impl Bytes {
 
     pub fn resize(&mut self, seq: u64, len: usize) {
         if len != self.now.len() {
-            self.now.resize(len, 0);
+            Arc::make_mut(&mut self.now).resize(len, 0);
             self.lengths.push((seq, len));
         }
     }
@@ -102,7 +104,7 @@ impl Bytes {
         for (sector, mut versions) in std::mem::take(&mut self.pending) {
             let (done, later) = split(&mut versions, upto);
             if let Some(bytes) = done.filter(|_| reaches(sector)) {
-                put(&mut self.durable, sector, &bytes);
+                put(Arc::make_mut(&mut self.durable), sector, &bytes);
             }
             if !later.is_empty() {
                 self.pending.insert(sector, later);
@@ -117,7 +119,7 @@ impl Bytes {
 
     /// What a power cut leaves: of a hundred unsynced sectors so many are there.
     pub fn cut(&self, share: u64, dice: &mut Dice) -> Vec<u8> {
-        let mut left = self.durable.clone();
+        let mut left = self.durable.to_vec();
         for (sector, versions) in &self.pending {
             if dice.percent(share) {
                 let newest = versions.len() - 1;

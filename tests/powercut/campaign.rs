@@ -75,10 +75,12 @@ impl fmt::Display for Tally {
 /// One image to be looked at.
 struct Task {
     name: String,
-    left: Left,
-    claims: String,
+    cut: Arc<Cut>,
+    claims: Arc<str>,
     backend: &'static str,
     seed: u64,
+    /// The power has gone twice.
+    second: bool,
 }
 
 pub struct Campaign {
@@ -126,25 +128,17 @@ impl Campaign {
             tally.cuts += cuts.len() as u64;
         });
         let mut tasks = Vec::new();
-        for (n, cut) in cuts.iter().enumerate() {
-            let claims = claims(&said, cut.said);
-            for m in 0..IMAGES {
-                let seed = dice.next();
-                let (left, lost) = image(cut, &mut dice);
-                self.count(|tally| {
-                    tally.sectors += u64::from(lost.sectors > 0);
-                    tally.names += u64::from(lost.names > 0);
-                    tally.failed_sync += u64::from(cut.failed);
-                    tally.mapped += u64::from(backend == "mapped");
-                });
-                tasks.push(Task {
-                    name: format!("{n}-{m}"),
-                    left,
-                    claims: claims.clone(),
-                    backend,
-                    seed,
-                });
-            }
+        for (n, cut) in cuts.into_iter().enumerate() {
+            let claims: Arc<str> = claims(&said, cut.said).into();
+            let cut = Arc::new(cut);
+            tasks.extend((0..IMAGES).map(|m| Task {
+                name: format!("{n}-{m}"),
+                cut: Arc::clone(&cut),
+                claims: Arc::clone(&claims),
+                backend,
+                seed: dice.next(),
+                second: false,
+            }));
         }
         self.look(seed, tasks);
     }
@@ -200,52 +194,57 @@ impl Campaign {
     }
 
     fn look_at(&self, load: u64, task: &Task) {
-        if let Err(wrong) = self.judge(task) {
-            self.report(load, task, &wrong);
-            return;
-        }
         let mut dice = Dice::new(task.seed);
-        if dice.percent(SECOND) {
-            self.second(load, task, &mut dice);
+        let (left, lost) = image(&task.cut, &mut dice);
+        self.count(|tally| {
+            tally.images += 1;
+            tally.second += u64::from(task.second);
+            tally.sectors += u64::from(lost.sectors > 0);
+            tally.names += u64::from(lost.names > 0);
+            tally.failed_sync += u64::from(task.cut.failed);
+            tally.mapped += u64::from(task.backend == "mapped");
+        });
+        match self.judge(task, &left) {
+            Err(wrong) => self.report(load, task, &left, &wrong),
+            Ok(()) if !task.second && dice.percent(SECOND) => {
+                self.second(load, task, &left, &mut dice);
+            }
+            Ok(()) => {}
         }
     }
 
     /// An image is recovered on the file system, and the power goes in the middle of that.
-    fn second(&self, load: u64, task: &Task, dice: &mut Dice) {
+    fn second(&self, load: u64, task: &Task, left: &Left, dice: &mut Dice) {
         let mut trouble = trouble(dice);
         trouble.first_cut = dice.within(0, 120);
         trouble.cuts = 1;
         trouble.capacity = 1 << 30;
-        let (cuts, said) = self.cuts(task.seed, task.backend, &task.left, trouble, 100, 400);
-        for cut in &cuts {
+        let (cuts, said) = self.cuts(task.seed, task.backend, left, trouble, 100, 400);
+        self.count(|tally| tally.cuts += cuts.len() as u64);
+        for cut in cuts {
+            let claims = format!("{}{CUT}\n{}", task.claims, claims(&said, cut.said));
+            let (cut, claims): (Arc<Cut>, Arc<str>) = (Arc::new(cut), claims.into());
             for n in 0..2 {
-                let (left, _) = image(cut, dice);
                 let then = Task {
                     name: format!("{}-{n}", task.name),
-                    left,
-                    claims: format!("{}{CUT}\n{}", task.claims, claims(&said, cut.said)),
+                    cut: Arc::clone(&cut),
+                    claims: Arc::clone(&claims),
                     backend: task.backend,
                     seed: dice.next(),
+                    second: true,
                 };
-                self.count(|tally| {
-                    tally.second += 1;
-                    tally.cuts += u64::from(n == 0);
-                });
-                if let Err(wrong) = self.judge(&then) {
-                    self.report(load, &then, &wrong);
-                }
+                self.look_at(load, &then);
             }
         }
     }
 
     /// A fresh process opens an image and holds it against what was claimed.
-    fn judge(&self, task: &Task) -> Result<(), String> {
-        self.count(|tally| tally.images += 1);
+    fn judge(&self, task: &Task, left: &Left) -> Result<(), String> {
         let folder = self.base.join(&task.name);
         fs::create_dir(&folder).map_err(|error| error.to_string())?;
         let file = self.base.join(format!("{}.claims", task.name));
-        write(&task.left, &folder).map_err(|error| error.to_string())?;
-        fs::write(&file, &task.claims).map_err(|error| error.to_string())?;
+        write(left, &folder).map_err(|error| error.to_string())?;
+        fs::write(&file, task.claims.as_bytes()).map_err(|error| error.to_string())?;
         let store = folder.join("s");
         let mut words = parts::words(&["check", text(&store), task.backend], &[task.seed]);
         words.push(text(&file).to_owned());
@@ -263,13 +262,13 @@ impl Campaign {
     }
 
     /// Keeps an image that was found wanting, since its load cannot be repeated to the letter.
-    fn report(&self, load: u64, task: &Task, wrong: &str) {
+    fn report(&self, load: u64, task: &Task, left: &Left, wrong: &str) {
         let kept = std::env::temp_dir().join(format!("tidelog-cut-{load}-{}", task.name));
         drop(fs::remove_dir_all(&kept));
         let keep = || {
             fs::create_dir(&kept)?;
-            write(&task.left, &kept)?;
-            fs::write(kept.join("claims"), &task.claims)
+            write(left, &kept)?;
+            fs::write(kept.join("claims"), task.claims.as_bytes())
         };
         let kept = match keep() {
             Ok(()) => kept.display().to_string(),
