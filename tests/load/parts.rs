@@ -111,7 +111,11 @@ pub fn in_memory(name: &str) -> io::Result<PathBuf> {
         let process = other
             .strip_prefix(name)
             .and_then(|rest| rest.strip_prefix('-'));
-        let is_dead = |process| !Path::new("/proc").join(process).exists();
+        // One that nobody has waited for has no memory any more.
+        let is_dead = |process| {
+            let maps = fs::read(Path::new("/proc").join(process).join("maps"));
+            maps.map_or(true, |maps| maps.is_empty())
+        };
         if process.is_some_and(is_dead) {
             fs::remove_dir_all(entry.path())?;
         }
