@@ -125,6 +125,10 @@ impl Log {
             if base > offset {
                 return Ok(());
             }
+            // Only a log with a limit counts.
+            let limited = self.limits.load().total.is_some();
+            let bytes = limited.then(|| lowest.frames(&self.site, next));
+            let bytes = bytes.and_then(Result::ok).unwrap_or(0);
             self.first.fetch_max(base, Ordering::AcqRel);
             self.show_first(base, next.number);
             let path = self.site.segment(lowest.number);
@@ -136,6 +140,9 @@ impl Log {
             let synced = self.site.storage.sync_dir(&self.site.dir);
             synced.map_err(|error| Error::io("sync", &self.site.dir, error))?;
             self.segments.drop_below(next.number);
+            let before = self.bytes_before.load(Ordering::Relaxed);
+            let left = bytes.min(before);
+            self.bytes_before.fetch_sub(left, Ordering::Relaxed);
         }
     }
 }

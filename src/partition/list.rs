@@ -134,6 +134,13 @@ impl Link {
         Ok(header.seal.and_then(|seal| seal.greatest))
     }
 
+    /// Bytes of the frames in the segment, which this one follows.
+    pub(crate) fn frames(&self, site: &Site, successor: &Link) -> Result<u64> {
+        let header = self.header(site)?;
+        let end = end_of(site, header, Some(successor))?;
+        Ok(end.place.saturating_sub(header.identity.layout.records_at))
+    }
+
     fn header(&self, site: &Site) -> Result<&Header> {
         if let Some(header) = self.header.get() {
             return Ok(header);
