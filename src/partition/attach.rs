@@ -128,7 +128,7 @@ fn shown(site: &Site, marks: &Marks) -> Result<Found> {
 }
 
 /// The last place in a segment that its header knows.
-fn known(header: &Header) -> Mark {
+pub(super) fn known(header: &Header) -> Mark {
     let (layout, base) = (header.identity.layout, header.identity.base);
     let start = Mark::empty(layout.records_at, base);
     header.slots.slot.as_ref().map_or(start, Mark::of)
@@ -167,8 +167,8 @@ pub(super) fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result
         return Ok(nothing(plan.first, plan.next));
     };
     let number = last.header.identity.number;
-    // In this boot files have all that was written to them, and nothing has to be laid over them.
-    let redo: &[Redo] = if same_boot { &[] } else { &promises.redo };
+    // A segment that has all of it is read as it lies there from the next look on.
+    let redo = &promises.redo;
     let is_laid = |number| redo.iter().any(|redo| redo.of.number == number);
     let (last, follower) = seen(site, redo, &last)?;
     let mut links: Vec<_> = (plan.first..number).map(Link::named).collect();

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 
-use super::attach::still;
+use super::attach::{known, still};
 use super::list::Link;
 use super::log::Log;
 use super::mark::Mark;
@@ -168,16 +168,17 @@ impl Log {
         let mut reach = following.reach();
         let finishes = following.finished.load(Ordering::Acquire) && !self.gate.is_finished();
         match reach.evidence(&self.site) {
-            Ok(evidence) if evidence == reach.evidence && !finishes => return,
+            Ok(evidence) if evidence == reach.evidence && !finishes && reach.laid.is_empty() => {
+                return;
+            }
             Ok(evidence) => reach.evidence = evidence,
             Err(error) => return self.settle_at(&Marks::default(), 0, Err(error)),
         }
-        let planned = following.says.promises().and_then(|(promises, same_boot)| {
-            let found = still(&self.site, &promises, same_boot)?;
-            Ok((found, promises))
-        });
-        let (found, promises) = match planned {
-            Ok(planned) => planned,
+        let planned = following.says.promises();
+        let planned =
+            planned.and_then(|(promises, same_boot)| still(&self.site, &promises, same_boot));
+        let found = match planned {
+            Ok(found) => found,
             // Somebody is in the middle of changing it, or it is damaged: what was seen stays.
             Err(error) => {
                 tracing::debug!(log = self.site.log, %error, "looked at in vain");
@@ -195,12 +196,9 @@ impl Log {
             durable: found.durable,
             state: if finishes { FINISHED } else { 0 },
         };
-        // What is in the journal only is in no file, and is had when the next owner has put it there.
-        let come = match promises.redo.is_empty() {
-            true => reach.leave_copies(self),
-            false => Ok(()),
-        };
-        let come = come.and_then(|()| match reach.laid.is_empty() {
+        let left = reach.leave_copies(self);
+        // Behind a copy nothing comes by itself.
+        let come = left.and_then(|()| match reach.laid.is_empty() {
             true => reach.come_to(self, &marks),
             false => Ok(()),
         });
@@ -302,23 +300,25 @@ impl Reach {
         }))
     }
 
-    /// Goes over from a copy, on which the journal's redo was laid, to the file, which has it by now.
+    /// Goes over from copies, on which the journal's redo was laid, to the files, once they have it.
     fn leave_copies(&mut self, log: &Log) -> Result<()> {
-        if self.laid.is_empty() {
+        let Some(follower) = self.follower.as_ref().filter(|_| !self.laid.is_empty()) else {
             return Ok(());
-        }
-        if let Some(follower) = &mut self.follower {
-            let (number, end) = (follower.segment().number(), follower.end());
-            let Some((file, header)) = assigned(&log.site, number)? else {
+        };
+        let (number, end) = (follower.segment().number(), follower.end());
+        for laid in self.laid.iter().filter(|laid| laid.number() != number) {
+            if in_file(&log.site, laid.number(), laid.end().unwrap_or(end))?.is_none() {
                 return Ok(());
-            };
-            let start = Mark::empty(end.place, end.next);
-            *follower = follow(&log.site, file, &header, start)?;
-            let links = log.segments.now();
-            let link = links.iter().find(|link| link.number == number);
-            link.into_iter()
-                .for_each(|link| link.resume(follower.segment()));
+            }
         }
+        let Some(bare) = in_file(&log.site, number, end)? else {
+            return Ok(());
+        };
+        let links = log.segments.now();
+        let link = links.iter().find(|link| link.number == number);
+        link.into_iter()
+            .for_each(|link| link.resume(bare.segment()));
+        self.follower = Some(bare);
         self.laid.clear();
         Ok(())
     }
@@ -386,6 +386,24 @@ impl Reach {
         skipped.map_err(|error| log.site.io("read", number, error))?;
         Ok(true)
     }
+}
+
+/// A segment as its file has it, if that has all frames up to this end, each of them sound.
+fn in_file(site: &Site, number: u32, end: End) -> Result<Option<Follower>> {
+    let Some((file, header)) = assigned(site, number)? else {
+        return Ok(None);
+    };
+    let start = known(&header);
+    if start.next >= end.next {
+        // What a slot covers is in the file.
+        let mark = Mark::empty(end.place, end.next);
+        return follow(site, file, &header, mark).map(Some);
+    }
+    let mut bare = follow(site, file, &header, start)?;
+    let reached = bare.reach(end.next);
+    reached.map_err(|error| site.io("read", number, error))?;
+    let is_whole = bare.end() == end && bare.segment().sound_frames(start.place, end.place).is_ok();
+    Ok(is_whole.then_some(bare))
 }
 
 /// Whether the next look may find what this one could not: the process, or the machine, was short of
