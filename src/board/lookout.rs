@@ -1,7 +1,7 @@
 //! Finding the board: where the owner says that it lies, or where it would by itself.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
@@ -20,6 +20,14 @@ pub(crate) struct Lookout {
     /// Nothing where it cannot be known which boot this is.
     key: Option<Key>,
     watch: ArcSwapOption<Watch>,
+}
+
+/// Where the board lies, as a lock file says.
+pub(crate) fn stated(storage: &dyn Storage, lock: &Path) -> Option<PathBuf> {
+    let said = storage.said(lock).ok()?;
+    let mut lines = said.note.lines();
+    let path = lines.find_map(|line| line.strip_prefix("board "))?;
+    Some(PathBuf::from(path))
 }
 
 impl Lookout {
@@ -46,25 +54,30 @@ impl Lookout {
     }
 
     /// Looks whether the board is still the one that its name leads to, and for another one if not:
-    /// a few calls. Whether that has changed anything.
-    pub(crate) fn look(&self) -> bool {
+    /// a few calls. A board that somebody else's owner has left does not count.
+    pub(crate) fn look(&self) {
         let (Some(place), Some(key)) = (&self.place, &self.key) else {
-            return false;
+            return;
         };
-        let path = self.stated().unwrap_or_else(|| place.path.clone());
-        let before = self.watch();
-        let found = named(&path);
-        if found.is_some() && before.as_ref().map(|watch| watch.id) == found {
-            return false;
+        let holder = self.owner().ok().flatten().and_then(|holder| holder.pid);
+        let stated = self.stated();
+        let paths = stated.iter().chain([&place.path]);
+        let mut boards = paths.filter_map(|path| self.open(path, key, place.user));
+        // Without an owner that of the last one tells what it had shown.
+        let current = |watch: &Arc<Watch>| holder.is_none_or(|pid| pid == watch.pid());
+        self.watch.store(boards.find(current));
+    }
+
+    /// The board at a path: the one that is known, if it is that.
+    fn open(&self, path: &Path, key: &Key, user: u32) -> Option<Arc<Watch>> {
+        let known = self.watch();
+        let found = named(path)?;
+        if let Some(watch) = known.filter(|watch| watch.id == found) {
+            return Some(watch);
         }
-        let watch = Watch::open(&path, key, place.user);
+        let watch = Watch::open(path, key, user);
         let watch = watch.inspect_err(|error| tracing::debug!(%error, "there is no board"));
-        match watch {
-            Ok(watch) => self.watch.store(Some(Arc::new(watch))),
-            // What a board said that has lost its name may still be asked for.
-            Err(_) => return false,
-        }
-        true
+        watch.ok().map(Arc::new)
     }
 
     /// Whether the name of the board that was found leads elsewhere now: one call.
@@ -75,12 +88,7 @@ impl Lookout {
 
     /// Where the board lies, as its owner, or the last one, has written it down.
     fn stated(&self) -> Option<PathBuf> {
-        let said = self.storage.said(&self.lock).ok()?;
-        let path = said
-            .note
-            .lines()
-            .find_map(|line| line.strip_prefix("board "))?;
-        Some(PathBuf::from(path))
+        stated(self.storage.as_ref(), &self.lock)
     }
 
     /// The process that owns the store now.

@@ -36,8 +36,8 @@ mod watch;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-pub(crate) use lookout::Lookout;
-pub(crate) use owner::{Board, Entry, Shown};
+pub(crate) use lookout::{Lookout, stated};
+pub(crate) use owner::{Board, Entry, Shown, discard};
 pub(crate) use watch::{Marks, Seen, Watch};
 
 use crate::sys::board::Words;

@@ -32,6 +32,8 @@ pub(crate) struct Board {
     rows: Mutex<Rows>,
     /// Another owner may have it now.
     closed: AtomicBool,
+    /// Whose it is: not a forked child's.
+    process: u32,
 }
 
 #[derive(Debug)]
@@ -71,6 +73,7 @@ impl Board {
             }),
             head,
             closed: AtomicBool::new(false),
+            process: std::process::id(),
         });
         let rows = board.rows();
         (1..used).for_each(|index| vacate(&rows.row(index)));
@@ -88,6 +91,10 @@ impl Board {
     /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn is_mine(&self) -> bool {
+        self.process == std::process::id()
     }
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
@@ -130,7 +137,7 @@ impl Board {
 
     /// The store is closed: whoever sleeps looks for its next owner elsewhere, and the name goes.
     pub(crate) fn close(&self) {
-        if self.closed.swap(true, Ordering::AcqRel) {
+        if !self.is_mine() || self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         self.head.live().store(0, Ordering::Release);
@@ -206,6 +213,16 @@ fn ring_all(row: &Row) {
     fence(Ordering::SeqCst);
     for word in [row.written_bell(), row.durable_bell()] {
         bell::ring(word, || wake(word));
+    }
+}
+
+/// Removes a board of this store that lies elsewhere than its owner's: readers that sleep there shall
+/// look for his.
+pub(crate) fn discard(path: &Path, key: &Key, user: u32) {
+    if take_over(path, key, user).is_ok()
+        && let Err(error) = fs::remove_file(path)
+    {
+        tracing::debug!(path = %path.display(), %error, "an old board stays");
     }
 }
 
@@ -290,7 +307,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        if self.board.closed.load(Ordering::Acquire) {
+        if !self.board.is_mine() || self.board.closed.load(Ordering::Acquire) {
             return;
         }
         vacate(&self.row);

@@ -12,7 +12,7 @@ use crate::sys::board::{Sheet, Words};
 static SERIAL: AtomicU32 = AtomicU32::new(1);
 
 /// What an entry says of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Marks {
     pub(crate) first: u64,
     pub(crate) first_segment: u32,
@@ -41,6 +41,7 @@ pub(crate) struct Seen {
     version: u32,
     head: Head,
     generation: u32,
+    serial: u32,
 }
 
 impl Watch {
@@ -87,6 +88,11 @@ impl Watch {
         u64::from(self.serial) << 32 | u64::from(changes)
     }
 
+    /// The process that has the store open, as far as the board says.
+    pub(crate) fn pid(&self) -> u32 {
+        self.head.pid().load(Ordering::Relaxed)
+    }
+
     /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -103,6 +109,7 @@ impl Watch {
             log,
             head: self.head.clone(),
             generation,
+            serial: self.serial,
         });
         let mut found = seen.filter(|seen| seen.row.log().load(Ordering::Relaxed) == log);
         found.find(|seen| seen.read().is_some())
@@ -122,6 +129,11 @@ impl Watch {
 }
 
 impl Seen {
+    /// Whether it stands on this board.
+    pub(crate) fn is_on(&self, watch: &Watch) -> bool {
+        self.serial == watch.serial
+    }
+
     /// What it says now; nothing once it is not the entry of this log and this owner any more.
     pub(crate) fn read(&self) -> Option<Marks> {
         let row = &self.row;

@@ -254,6 +254,7 @@ impl Recovery<'_> {
                     }
                     done => {
                         done?;
+                        self.sync_dir(&self.site.quarantine)?;
                         continue;
                     }
                 },
@@ -270,8 +271,7 @@ impl Recovery<'_> {
         let name = format!("{}-{}-{}", self.site.log, self.epoch, file_name(number));
         tracing::warn!(file = %path.display(), name, "set aside");
         let renamed = self.site.storage.rename(path, &quarantine.join(name));
-        renamed.map_err(|error| Error::io("set aside", path, error))?;
-        self.sync_dir(quarantine)
+        renamed.map_err(|error| Error::io("set aside", path, error))
     }
 
     /// Writes what was adopted back through the file, the very bytes that were checked: a sync

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::appender::Appender;
 use super::apply::{Beginning, first};
-use super::following::{Following, Reach, assigned, follow};
+use super::following::{Following, Reach, Says, assigned, follow};
 use super::list::{Link, Segments};
 use super::log::{Log, Setting};
 use super::mark::Mark;
@@ -17,20 +17,19 @@ use super::spare::Shelf;
 use super::walked::Walked;
 use crate::board::{Lookout, Marks};
 use crate::error::{Flaw, Result};
-use crate::segment::{Follower, Header, Segment, number_of};
+use crate::format::Redo;
+use crate::segment::{Follower, Header, number_of};
 use crate::sync::Ordering;
 
 /// A log as this process finds it.
-struct Found {
-    links: Vec<Arc<Link>>,
-    first: u64,
-    reach: Reach,
+pub(super) struct Found {
+    pub(super) links: Vec<Arc<Link>>,
+    pub(super) first: u64,
+    pub(super) reach: Reach,
     /// Everything below is written, and durable.
-    written: u64,
-    durable: u64,
+    pub(super) written: u64,
+    pub(super) durable: u64,
     damage: Vec<(Damage, Flaw)>,
-    /// Segments that are not in their files as they are read: nobody could open them anew.
-    held: Vec<Arc<Segment>>,
 }
 
 impl Log {
@@ -40,18 +39,21 @@ impl Log {
         site: Site,
         setting: Setting,
         lookout: Arc<Lookout>,
-        promises: impl FnOnce() -> Result<Promises>,
+        says: Box<dyn Says>,
     ) -> Result<Arc<Log>> {
         let entry = lookout.watch().and_then(|watch| watch.find(site.log));
         let found = match entry.and_then(|entry| entry.read()) {
             Some(marks) => shown(&site, &marks)?,
-            None => still(&site, &promises()?, setting.same_boot)?,
+            None => {
+                let (promises, same_boot) = says.promises()?;
+                still(&site, &promises, same_boot)?
+            }
         };
         let mut log = Log::begin(site, setting, Beginning::unowned(found.durable));
         log.segments = Segments::new(found.links);
         log.first.store(found.first, Ordering::Release);
         log.damage = found.damage;
-        log.following = Some(Following::new(lookout, found.reach, found.held));
+        log.following = Some(Following::new(lookout, says, found.reach));
         log.written.advance(found.written);
         log.catch_up();
         Ok(Arc::new(log))
@@ -112,12 +114,13 @@ fn shown(site: &Site, marks: &Marks) -> Result<Found> {
                     number: number + 1,
                     next,
                     follower: Some(follower),
+                    laid: Vec::new(),
+                    evidence: None,
                 },
                 written: next,
                 // What a slot covers is durable.
                 durable: next,
                 damage: Vec::new(),
-                held: Vec::new(),
             });
         }
         last = number.checked_sub(1);
@@ -126,7 +129,7 @@ fn shown(site: &Site, marks: &Marks) -> Result<Found> {
 }
 
 /// The last place in a segment that its header knows.
-fn known(header: &Header) -> Mark {
+pub(super) fn known(header: &Header) -> Mark {
     let (layout, base) = (header.identity.layout, header.identity.base);
     let start = Mark::empty(layout.records_at, base);
     header.slots.slot.as_ref().map_or(start, Mark::of)
@@ -140,17 +143,18 @@ fn nothing(number: u32, next: u64) -> Found {
             follower: None,
             number,
             next,
+            laid: Vec::new(),
+            evidence: None,
         },
         written: next,
         durable: next,
         damage: Vec::new(),
-        held: Vec::new(),
     }
 }
 
 /// A log that no owner has open: as a recovery would leave it. After the owner's death in this boot of
 /// the machine only what is promised counts as durable: the rest may be in memory only.
-fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result<Found> {
+pub(super) fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result<Found> {
     let mut plan = plan(site, promises)?;
     let (first, header) = first(site, &plan, promises)?;
     let floor = plan.walked.iter().map(|walked| walked.from.next);
@@ -164,20 +168,26 @@ fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result<Found> {
         return Ok(nothing(plan.first, plan.next));
     };
     let number = last.header.identity.number;
-    let (last, follower) = laid(site, promises, &last)?;
+    // A segment that has all of it is read as it lies there from the next look on.
+    let redo = &promises.redo;
+    let is_laid = |number| redo.iter().any(|redo| redo.of.number == number);
+    let (last, follower) = seen(site, redo, &last)?;
     let mut links: Vec<_> = (plan.first..number).map(Link::named).collect();
     if let (Some(header), Some(lowest)) = (header, links.first_mut()) {
         *lowest = Link::known(header);
     }
-    let mut held = Vec::new();
+    let mut laid = Vec::new();
     for walked in &plan.walked {
         let number = walked.header.identity.number;
-        if promises.redo_of(number).next().is_some() {
-            let (header, done) = laid(site, promises, walked)?;
+        if is_laid(number) {
+            let (header, done) = seen(site, redo, walked)?;
             done.segment().set_end(walked.mark().end());
             links[(number - plan.first) as usize] = Link::laid(header, done.segment());
-            held.push(Arc::clone(done.segment()));
+            laid.push(Arc::clone(done.segment()));
         }
+    }
+    if is_laid(number) {
+        laid.push(Arc::clone(follower.segment()));
     }
     links.push(Link::laid(last, follower.segment()));
     Ok(Found {
@@ -187,17 +197,18 @@ fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result<Found> {
             number: number + 1,
             next: plan.next,
             follower: Some(follower),
+            laid,
+            evidence: None,
         },
         written: plan.next,
         durable,
         damage,
-        held,
     })
 }
 
 /// A segment as the walk has left it, with what the journal holds for it laid over it.
-fn laid(site: &Site, promises: &Promises, walked: &Walked) -> Result<(Header, Follower)> {
-    let (file, header) = site.header_with(walked.header.identity.number, &promises.redo)?;
+fn seen(site: &Site, redo: &[Redo], walked: &Walked) -> Result<(Header, Follower)> {
+    let (file, header) = site.header_with(walked.header.identity.number, redo)?;
     // Index entries for what was walked are not in the file.
     let mut mark = walked.from;
     (mark.place, mark.next) = (walked.at.place, walked.at.next);

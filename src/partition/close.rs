@@ -128,12 +128,19 @@ impl Log {
             if base > offset {
                 return Ok(());
             }
+            // Only a log with a limit counts.
+            let limited = self.limits.load().total.is_some();
+            let bytes = limited.then(|| lowest.frames(&self.site, next));
+            let bytes = bytes.and_then(Result::ok).unwrap_or(0);
             self.first.fetch_max(base, Ordering::AcqRel);
             self.show_first(base, next.number);
             if !self.unname(lowest)? {
                 return Ok(());
             }
             self.segments.drop_below(next.number);
+            let before = self.bytes_before.load(Ordering::Relaxed);
+            let left = bytes.min(before);
+            self.bytes_before.fetch_sub(left, Ordering::Relaxed);
         }
     }
 }

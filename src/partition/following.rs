@@ -5,31 +5,47 @@
 //! finds that the owner has gone on comes by what is new, and the others see it in the watermarks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 
+use super::attach::{known, still};
 use super::list::Link;
 use super::log::Log;
 use super::mark::Mark;
+use super::plan::Promises;
 use super::site::Site;
-use crate::board::{DELETED, FAILED, FINISHED, Lookout, Marks, Seen};
+use crate::board::{DELETED, FAILED, FINISHED, Lookout, Marks, Seen, Watch};
 use crate::error::{Error, Result};
 use crate::format::Entry;
 use crate::segment::{End, Follower, Header, Page, Segment, read_page};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{Access, Backend, File, Pattern, region};
+
+/// Files of a log that no entry stands for are looked at so often.
+const AGAIN: u64 = 100;
+
+/// What the rest of the store says about a log that is followed.
+pub(crate) trait Says: std::fmt::Debug + Send + Sync {
+    /// What is promised of it, and whether its last owner lived in this boot of the machine.
+    fn promises(&self) -> Result<(Promises, bool)>;
+}
 
 /// Where a log is followed.
 #[derive(Debug)]
 pub(crate) struct Following {
     lookout: Arc<Lookout>,
+    says: Box<dyn Says>,
     /// The log's entry on the board, while there is one.
     seen: ArcSwapOption<Seen>,
     /// Which changes of the board there had been when an entry was last looked for in vain.
     tried: AtomicU64,
     reach: Mutex<Reach>,
-    /// Segments that nobody could open anew.
-    _held: Vec<Arc<Segment>>,
+    /// When files are looked at again, in milliseconds since it was opened.
+    again: AtomicU64,
+    began: Instant,
+    /// The catalog says that its topic is finished.
+    finished: AtomicBool,
 }
 
 /// How far this process has come.
@@ -40,16 +56,24 @@ pub(super) struct Reach {
     pub(super) number: u32,
     /// The offset that follows what can be read.
     pub(super) next: u64,
+    /// Segments that are not in their files as they are read, the follower's among them: redo of the
+    /// journal is laid over copies of them, which nobody could open anew.
+    pub(super) laid: Vec<Arc<Segment>>,
+    /// What the files said when they were last looked at.
+    pub(super) evidence: Option<Evidence>,
 }
 
 impl Following {
-    pub(super) fn new(lookout: Arc<Lookout>, reach: Reach, held: Vec<Arc<Segment>>) -> Following {
+    pub(super) fn new(lookout: Arc<Lookout>, says: Box<dyn Says>, reach: Reach) -> Following {
         Following {
             lookout,
+            says,
             seen: ArcSwapOption::empty(),
             tried: AtomicU64::new(0),
             reach: Mutex::new(reach),
-            _held: held,
+            again: AtomicU64::new(AGAIN),
+            began: Instant::now(),
+            finished: AtomicBool::new(false),
         }
     }
 
@@ -60,14 +84,15 @@ impl Following {
 
     /// What the owner shows of the log, if it has it open.
     fn marks(&self, log: u64) -> Option<Marks> {
+        let watch = self.lookout.watch()?;
         let known = self.seen.load();
-        let marks = known.as_ref().and_then(|seen| seen.read());
-        marks.or_else(|| self.find(log))
+        let known = known.as_ref().filter(|seen| seen.is_on(&watch));
+        let marks = known.and_then(|seen| seen.read());
+        marks.or_else(|| self.find(&watch, log))
     }
 
     /// Looks for the log's entry, unless it was not there and nothing has changed since.
-    fn find(&self, log: u64) -> Option<Marks> {
-        let watch = self.lookout.watch()?;
+    fn find(&self, watch: &Watch, log: u64) -> Option<Marks> {
         let changes = watch.changes();
         if self.tried.load(Ordering::Acquire) == changes {
             return None;
@@ -82,6 +107,18 @@ impl Following {
             }
         }
         marks
+    }
+
+    /// Whether it is time to look at the files again; true for one who asks.
+    fn is_time(&self) -> bool {
+        let now = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let due = self.again.load(Ordering::Relaxed);
+        let next = now.saturating_add(AGAIN);
+        let claim = || {
+            let (order, other) = (Ordering::Relaxed, Ordering::Relaxed);
+            self.again.compare_exchange(due, next, order, other).is_ok()
+        };
+        now >= due && claim()
     }
 }
 
@@ -102,32 +139,93 @@ impl Log {
         let Some(following) = &self.following else {
             return;
         };
-        let Some(marks) = following.marks(self.site.log) else {
-            return;
+        let mut marks = following.marks(self.site.log);
+        if marks.is_none() {
+            if !following.is_time() {
+                return;
+            }
+            following.lookout.look();
+            marks = following.marks(self.site.log);
+        }
+        let Some(marks) = marks else {
+            return self.look_at_files(following);
         };
         let there = self.written.get() >= marks.written
             && self.durable.get() >= marks.durable
             && self.first.load(Ordering::Acquire) >= marks.first
             && self.gate.lasting() & marks.state == marks.state;
-        if there {
-            return;
+        if !there {
+            let mut reach = following.reach();
+            let come = reach.leave_copies(self);
+            let come = come.and_then(|()| reach.come_to(self, &marks));
+            self.settle_at(&marks, reach.next, come);
         }
+    }
+
+    /// Where the log's owner shows nothing of it, or there is none: what its files say, if that is
+    /// anything new.
+    fn look_at_files(&self, following: &Following) {
         let mut reach = following.reach();
-        if let Err(error) = reach.come_to(self, &marks) {
-            tracing::error!(log = self.site.log, %error, "cannot be followed");
-            self.gate.fail(Arc::new(error));
-            self.wake_all();
+        let finishes = following.finished.load(Ordering::Acquire) && !self.gate.is_finished();
+        match reach.evidence(&self.site) {
+            Ok(evidence) if evidence == reach.evidence && !finishes && reach.laid.is_empty() => {
+                return;
+            }
+            Ok(evidence) => reach.evidence = evidence,
+            Err(error) => return self.settle_at(&Marks::default(), 0, Err(error)),
         }
-        let next = reach.next;
-        drop(reach);
+        let planned = following.says.promises();
+        let planned =
+            planned.and_then(|(promises, same_boot)| still(&self.site, &promises, same_boot));
+        let found = match planned {
+            Ok(found) => found,
+            // Somebody is in the middle of changing it, or it is damaged: what was seen stays.
+            Err(error) => {
+                tracing::debug!(log = self.site.log, %error, "looked at in vain");
+                reach.evidence = None;
+                return;
+            }
+        };
+        let marks = Marks {
+            first: found.first,
+            first_segment: found
+                .links
+                .first()
+                .map_or(found.reach.number, |link| link.number),
+            written: found.written,
+            durable: found.durable,
+            state: if finishes { FINISHED } else { 0 },
+        };
+        let left = reach.leave_copies(self);
+        // Behind a copy nothing comes by itself.
+        let come = left.and_then(|()| match reach.laid.is_empty() {
+            true => reach.come_to(self, &marks),
+            false => Ok(()),
+        });
+        self.settle_at(&marks, reach.next, come);
+    }
+
+    /// This process has come so far; the reach is held no longer than by its caller.
+    fn settle_at(&self, marks: &Marks, next: u64, come: Result<()>) {
+        match come {
+            Ok(()) => {}
+            Err(error) if passes(&error) => {
+                tracing::debug!(log = self.site.log, %error, "cannot be followed now");
+            }
+            Err(error) => {
+                tracing::error!(log = self.site.log, %error, "cannot be followed");
+                self.gate.fail(Arc::new(error));
+                self.wake_all();
+            }
+        }
         self.first.fetch_max(marks.first, Ordering::AcqRel);
         self.show_written(next.min(marks.written));
         if marks.durable > self.durable.get() {
             self.show_durable(next.min(marks.durable));
         }
-        if next >= marks.written {
-            self.enter_state(marks.state);
-        }
+        // Whoever reads to the end has all of it; what has failed or is gone has no end.
+        let ends = if next >= marks.written { FINISHED } else { 0 };
+        self.enter_state(marks.state & (FAILED | DELETED | ends));
     }
 
     /// In a log that another process writes: what could not be found has been removed meanwhile, if the
@@ -160,14 +258,71 @@ impl Log {
         self.wake_all();
     }
 
-    /// In a log that another process writes: its topic was finished, or deleted, as the catalog says.
-    pub(crate) fn enter_catalog_state(&self, finished: bool, deleted: bool) {
-        let state = |is, bit| if is { bit } else { 0 };
-        self.enter_state(state(finished, FINISHED) | state(deleted, DELETED));
+    /// In a log that another process writes: its topic is gone, as the catalog says.
+    pub(crate) fn is_gone(&self) {
+        self.enter_state(DELETED);
+    }
+
+    /// In a log that another process writes: its topic is finished, as the catalog says, which counts
+    /// when everything has been come by.
+    pub(crate) fn will_end(&self) {
+        if let Some(following) = &self.following {
+            following.finished.store(true, Ordering::Release);
+        }
     }
 }
 
+/// What files show of a log at the place to which it is known: another look at them is worth while if
+/// that has changed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Evidence {
+    /// The length word of the next frame.
+    word: Option<u32>,
+    /// The checksum of the segment's header page, and of that of the next one.
+    headers: [Option<u32>; 2],
+}
+
 impl Reach {
+    fn evidence(&self, site: &Site) -> Result<Option<Evidence>> {
+        let here = self
+            .follower
+            .as_ref()
+            .map(|follower| follower.segment().number());
+        let page = |number: Option<u32>| -> Result<Option<u32>> {
+            let found = number.map(|number| assigned(site, number)).transpose()?;
+            Ok(found
+                .flatten()
+                .map(|(_, header)| crc32c::crc32c(&header.bytes)))
+        };
+        Ok(Some(Evidence {
+            word: self.follower.as_ref().and_then(Follower::word),
+            headers: [page(here)?, page(Some(self.number))?],
+        }))
+    }
+
+    /// Goes over from copies, on which the journal's redo was laid, to the files, once they have it.
+    fn leave_copies(&mut self, log: &Log) -> Result<()> {
+        let Some(follower) = self.follower.as_ref().filter(|_| !self.laid.is_empty()) else {
+            return Ok(());
+        };
+        let (number, end) = (follower.segment().number(), follower.end());
+        for laid in self.laid.iter().filter(|laid| laid.number() != number) {
+            if in_file(&log.site, laid.number(), laid.end().unwrap_or(end))?.is_none() {
+                return Ok(());
+            }
+        }
+        let Some(bare) = in_file(&log.site, number, end)? else {
+            return Ok(());
+        };
+        let links = log.segments.now();
+        let link = links.iter().find(|link| link.number == number);
+        link.into_iter()
+            .for_each(|link| link.resume(bare.segment()));
+        self.follower = Some(bare);
+        self.laid.clear();
+        Ok(())
+    }
+
     /// Goes as far as the owner shows, and as far as the files have it.
     fn come_to(&mut self, log: &Log, marks: &Marks) -> Result<()> {
         let first = log.segments.now().first().map(|link| link.number);
@@ -231,6 +386,43 @@ impl Reach {
         skipped.map_err(|error| log.site.io("read", number, error))?;
         Ok(true)
     }
+}
+
+/// A segment as its file has it, if that has all frames up to this end, each of them sound.
+fn in_file(site: &Site, number: u32, end: End) -> Result<Option<Follower>> {
+    let Some((file, header)) = assigned(site, number)? else {
+        return Ok(None);
+    };
+    let start = known(&header);
+    if start.next >= end.next {
+        // What a slot covers is in the file.
+        let mark = Mark::empty(end.place, end.next);
+        return follow(site, file, &header, mark).map(Some);
+    }
+    let mut bare = follow(site, file, &header, start)?;
+    let reached = bare.reach(end.next);
+    reached.map_err(|error| site.io("read", number, error))?;
+    let is_whole = bare.end() == end && bare.segment().sound_frames(start.place, end.place).is_ok();
+    Ok(is_whole.then_some(bare))
+}
+
+/// Whether the next look may find what this one could not: the process, or the machine, was short of
+/// something, or the owner was in the middle of it.
+fn passes(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else {
+        return false;
+    };
+    let short = [
+        libc::EMFILE,
+        libc::ENFILE,
+        libc::ENOMEM,
+        libc::EINTR,
+        libc::EAGAIN,
+        libc::ENOENT,
+    ];
+    source
+        .raw_os_error()
+        .is_some_and(|errno| short.contains(&errno))
 }
 
 /// A segment has ended there.

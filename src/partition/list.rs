@@ -139,6 +139,13 @@ impl Link {
         self.view().open.strong_count() > 0
     }
 
+    /// Bytes of the frames in the segment, which this one follows.
+    pub(crate) fn frames(&self, site: &Site, successor: &Link) -> Result<u64> {
+        let header = self.header(site)?;
+        let end = end_of(site, header, Some(successor))?;
+        Ok(end.place.saturating_sub(header.identity.layout.records_at))
+    }
+
     fn header(&self, site: &Site) -> Result<&Header> {
         if let Some(header) = self.header.get() {
             return Ok(header);

@@ -319,23 +319,6 @@ impl Log {
         Arc::clone(self) as Arc<dyn DirtyLog>
     }
 
-    /// Sees to the next segment, which is to be there ahead, before anything else is written. Where
-    /// there is no room for it, appending tells when it needs it.
-    pub(crate) fn make_ahead(self: &Arc<Self>) {
-        let seen = self.shelf.want(0);
-        self.setting.preparer.assist(self.as_dirty());
-        if let Err(error) = self.shelf.wait(seen, || self.gate.is_over()) {
-            tracing::debug!(log = self.site.log, %error, "the next segment is not there ahead");
-        }
-    }
-
-    /// Asks for the next segment, where it is to be there ahead and could not be made before.
-    pub(crate) fn try_again(self: &Arc<Self>) {
-        if self.limits.load().ahead && !self.shelf.has_spare() {
-            self.ask_preparer();
-        }
-    }
-
     pub(super) fn ask_preparer(self: &Arc<Self>) {
         self.shelf.ask();
         self.setting.preparer.request(self.as_dirty());

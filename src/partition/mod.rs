@@ -35,6 +35,7 @@ mod window;
 
 pub(crate) use bells::Bells;
 pub(crate) use cursor::{Cursor, Lent};
+pub(crate) use following::Says;
 pub(crate) use held::{Copied, Held, Lacks};
 pub(crate) use inspect::{Inspected, Visitor, inspect, visit};
 pub(crate) use limits::Limits;

@@ -19,7 +19,7 @@ use super::site::Site;
 use super::spare::Spare;
 use crate::error::{Error, Result};
 use crate::format::{Layout, PAGE};
-use crate::segment::{Room, used_name, used_number_of};
+use crate::segment::{Room, file_name, used_name, used_number_of};
 use crate::sys::{Access, File};
 
 /// How much is zeroed at once.
@@ -114,9 +114,15 @@ pub(super) fn find(site: &Site) -> Option<Used> {
     let numbers = entries
         .iter()
         .filter_map(|entry| used_number_of(&entry.name));
+    let is_there = |number| entries.iter().any(|entry| entry.name == file_name(number));
     let mut found: Option<Used> = None;
     for number in numbers {
         let used = used(site, number);
+        if is_there(number) {
+            // A second name of a segment, as some file systems may leave it after a power cut.
+            used.discard(site);
+            continue;
+        }
         let shorter = match found {
             Some(before) if before.length >= used.length => Some(used),
             _ => found.replace(used),
@@ -147,6 +153,23 @@ fn remove(site: &Site, path: &Path) {
 }
 
 impl Log {
+    /// Sees to the next segment, which is to be there ahead, before anything else is written. Where
+    /// there is no room for it, appending tells when it needs it.
+    pub(crate) fn make_ahead(self: &Arc<Self>) {
+        let seen = self.shelf.want(0);
+        self.setting.preparer.assist(self.as_dirty());
+        if let Err(error) = self.shelf.wait(seen, || self.gate.is_over()) {
+            tracing::debug!(log = self.site.log, %error, "the next segment is not there ahead");
+        }
+    }
+
+    /// Asks for the next segment, where it is to be there ahead and could not be made before.
+    pub(crate) fn try_again(self: &Arc<Self>) {
+        if self.limits.load().ahead && !self.shelf.has_spare() {
+            self.ask_preparer();
+        }
+    }
+
     /// Whether there is no room for the next segment, as long as it should be, and there would be if
     /// old ones went.
     pub(crate) fn lacks_room(&self) -> bool {

@@ -276,7 +276,9 @@ impl Shelf {
             Some(spare) if spare.layout.capacity >= sizes.wish => (Some(spare), Ok(())),
             Some(spare) => match grow(site, spare, sizes) {
                 (Some(short), Err(_))
-                    if used.is_some_and(|it| it.length > short.layout.capacity) =>
+                    if used.is_some_and(|it| {
+                        it.length >= sizes.least && it.length > short.layout.capacity
+                    }) =>
                 {
                     discard(site, &site.segment(short.number));
                     fresh(&mut used)

@@ -41,6 +41,11 @@ impl Follower {
         self.next
     }
 
+    /// The length word of the next frame, where that can be looked at.
+    pub(crate) fn word(&self) -> Option<u32> {
+        self.tail.peek(self.tail.written_end()).ok().flatten()
+    }
+
     /// Comes by the frames of records below `to`, as far as they are there; the offset that follows
     /// what can be read.
     pub(crate) fn reach(&mut self, to: u64) -> io::Result<u64> {

@@ -341,6 +341,10 @@ impl Drop for Follow {
     fn drop(&mut self) {
         // The thread that sleeps for it ends.
         self.stop.store(true, Ordering::Release);
+        let reading = self.topic.store.shared().reading.as_ref();
+        if let Some(reading) = reading.filter(|_| self.watched) {
+            reading.ring(self.cursors.iter().map(|cursor| Arc::clone(cursor.log())));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::inner::{Inner, TopicInner};
-use super::open::{lived_in, refuse_link};
+use super::open::refuse_link;
 use super::reading::Reading;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
@@ -149,9 +149,13 @@ impl LogCell {
         refuse_links(&site)?;
         let mut looks = 0;
         loop {
-            let attached = self.attach_once(store, reading, topic, site.clone());
-            match attached {
-                Ok(log) => return Ok(Arc::clone(self.log.get_or_init(|| log))),
+            let setting = Setting {
+                bells: Arc::clone(&topic.bells),
+                ..store.setting.clone()
+            };
+            let lookout = Arc::clone(&reading.lookout);
+            match Log::attach(site.clone(), setting, lookout, reading.says(self.id)) {
+                Ok(log) => return self.follow(topic, log),
                 Err(error) if looks == LOOKS => return Err(named(error, topic, partition)),
                 Err(error) => tracing::debug!(log = self.id, %error, "looked at again"),
             }
@@ -161,27 +165,15 @@ impl LogCell {
         }
     }
 
-    fn attach_once(
-        &self,
-        store: &Inner,
-        reading: &Reading,
-        topic: &TopicInner,
-        site: Site,
-    ) -> Result<Arc<Log>> {
-        let read = reading.read(store)?;
-        let setting = Setting {
-            finished: topic.finished.load(Ordering::Acquire),
-            bells: Arc::clone(&topic.bells),
-            same_boot: lived_in(&read.fold, store.options.storage.boot()),
-            ..store.setting.clone()
-        };
-        Log::attach(site, setting, Arc::clone(&reading.lookout), || {
-            let closed = read.fold.closed();
-            match unread(&read.pending, self.id) {
-                Some(cause) => Err(Error::clone(&cause)),
-                None => Ok(promises(&read.fold, self.id, closed, &read.pending)),
-            }
-        })
+    /// A log that was opened for reading only is there, and its topic may be gone or finished by now.
+    fn follow(&self, topic: &TopicInner, log: Arc<Log>) -> Result<Arc<Log>> {
+        let log = Arc::clone(self.log.get_or_init(|| log));
+        if topic.finished.load(Ordering::Acquire) {
+            log.will_end();
+            log.look();
+        }
+        topic.check_there().inspect_err(|_| log.is_gone())?;
+        Ok(log)
     }
 
     /// Tells the journal where recovery found the end, so that nobody has to look for it again. It

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::{log_of_folder, named};
-use crate::board::{Board, Key};
+use crate::board::{self, Board, Key};
 use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, site};
@@ -34,6 +34,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     }
     make_root(storage.as_ref(), root)?;
     let place = board_place(&options, root);
+    let before = board::stated(storage.as_ref(), &root.join("LOCK"));
     let lock = lock(storage.as_ref(), root, place.as_ref())?;
     refuse_foreign(storage.as_ref(), root)?;
     let backend = storage.backend(root).map_err(|error| match error.kind() {
@@ -61,7 +62,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         finished: false,
         parentage: Arc::new(Parentage::new()),
         bells: Arc::new(Bells::new()),
-        board: place.and_then(|place| board(&place, id, storage.boot())),
+        board: place.and_then(|place| board(&place, before.as_deref(), id, storage.boot())),
     };
     let owner = Owner {
         epoch: 0,
@@ -192,7 +193,9 @@ fn make_dirs(storage: &dyn Storage, dir: &Path) -> Result<()> {
 
 fn lock(storage: &dyn Storage, root: &Path, place: Option<&BoardPlace>) -> Result<Box<dyn Lock>> {
     let path = root.join("LOCK");
-    let note = place.map(|place| format!("board {}", place.path.display()));
+    // Others read it from elsewhere.
+    let board = place.map(|place| std::path::absolute(&place.path).unwrap_or(place.path.clone()));
+    let note = board.map(|board| format!("board {}", board.display()));
     let note = note.unwrap_or_default();
     storage.lock(&path, &note).map_err(|error| match error {
         LockError::Held { pid } => Error::Locked { path, pid },
@@ -208,8 +211,16 @@ pub(super) fn board_place(options: &StoreOptions, root: &Path) -> Option<BoardPl
 }
 
 /// The live board. A store works without one: others then look at its files.
-fn board(place: &BoardPlace, store: [u8; 16], boot: Option<[u8; 16]>) -> Option<Arc<Board>> {
+fn board(
+    place: &BoardPlace,
+    before: Option<&Path>,
+    store: [u8; 16],
+    boot: Option<[u8; 16]>,
+) -> Option<Arc<Board>> {
     let key = Key { store, boot: boot? };
+    if let Some(before) = before.filter(|before| *before != place.path) {
+        board::discard(before, &key, place.user);
+    }
     let board = Board::open(&place.path, &key, place.user, place.group);
     let path = place.path.display();
     let board = board.inspect_err(|error| tracing::warn!(%path, %error, "there is no live board"));

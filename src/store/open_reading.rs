@@ -57,14 +57,14 @@ pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inn
         .collect();
     let files = Budget::new(Arc::clone(&storage), options.open_files());
     let site = journal::site(&storage, root, id);
-    Ok(Arc::new(Inner {
+    Ok(Arc::new_cyclic(|me| Inner {
         root: root.to_owned(),
         id,
         lock: None,
         journal: Journal::looked_at(site, &setting, read.fold.clone()),
         clean: read.fold.closed() || !lived_in(&read.fold, storage.boot()),
         journal_damaged: read.damaged_records(),
-        reading: Some(reading),
+        reading: Some(reading.of(me)),
         files,
         volume: None,
         setting,

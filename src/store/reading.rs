@@ -3,16 +3,18 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::inner::{Inner, TopicInner};
 use super::inspect::Place;
+use super::log_cell::{promises, unread};
+use super::open::lived_in;
 use crate::board::{Lookout, Seen};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::journal::{Fold, Read};
 use crate::options::Visibility;
-use crate::partition::Log;
+use crate::partition::{Log, Promises, Says};
 use crate::sync::bell;
 use crate::sys::board::{MOST_WORDS, sleep, until, wake};
 
@@ -21,7 +23,7 @@ const JOURNAL: u64 = 0;
 /// A sleeper looks so often whether the board it sleeps on is still the one that counts.
 const NAP: Duration = Duration::from_millis(2500);
 /// After so many naps it looks wherever else the board could be.
-const NAPS: u32 = 60;
+const NAPS: u32 = 20;
 /// Where there is no board to sleep on, files are looked at so often, at first and in the end.
 const SOON: Duration = Duration::from_millis(1);
 const LATER: Duration = Duration::from_millis(100);
@@ -33,6 +35,9 @@ const FRESH: Duration = Duration::from_millis(200);
 pub(crate) struct Reading {
     pub(super) lookout: Arc<Lookout>,
     said: Mutex<Said>,
+    /// What the catalog has been brought to.
+    adopted: Mutex<Arc<Read>>,
+    store: Weak<Inner>,
 }
 
 /// What the journal said.
@@ -49,8 +54,26 @@ impl Reading {
         let mark = journal_mark(&lookout);
         let read = Arc::new(place.journal()?);
         let when = Instant::now();
+        let adopted = Mutex::new(Arc::clone(&read));
         let said = Mutex::new(Said { read, mark, when });
-        Ok(Reading { lookout, said })
+        Ok(Reading {
+            lookout,
+            said,
+            adopted,
+            store: Weak::new(),
+        })
+    }
+
+    /// The same, of this store.
+    pub(super) fn of(mut self, store: &Weak<Inner>) -> Reading {
+        self.store = Weak::clone(store);
+        self
+    }
+
+    /// What the store says about one of its logs.
+    pub(super) fn says(&self, log: u64) -> Box<dyn Says> {
+        let store = Weak::clone(&self.store);
+        Box::new(OfLog { store, log })
     }
 
     /// What the journal said when the store was opened.
@@ -81,11 +104,17 @@ impl Reading {
 
     /// Brings the catalog to what the journal says.
     pub(super) fn refresh(&self, store: &Inner) -> Result<()> {
-        let before = Arc::clone(&self.said().read);
+        if self.lookout.watch().is_none_or(|watch| !watch.is_live()) {
+            self.lookout.look();
+        }
+        // What is read under this lock is no older than what was adopted under it.
+        let adopted = self.adopted.lock();
+        let mut adopted = adopted.unwrap_or_else(PoisonError::into_inner);
         let read = self.read(store)?;
-        if !Arc::ptr_eq(&before, &read) {
+        if !Arc::ptr_eq(&adopted, &read) {
             store.journal.look_at(&read.fold);
             adopt(store, &read.fold);
+            *adopted = read;
         }
         Ok(())
     }
@@ -122,7 +151,9 @@ impl Reading {
             return;
         }
         let begin = Instant::now();
-        sleep(&words, until(deadline, NAP));
+        // Words that there was no room for are looked at by and by.
+        let nap_of = if words.len() < MOST_WORDS { NAP } else { LATER };
+        sleep(&words, until(deadline, nap_of));
         if !all || begin.elapsed() >= NAP && (self.lookout.is_lost() || nap.is_long()) {
             self.look_around(store);
         }
@@ -194,13 +225,37 @@ fn adopt(store: &Inner, fold: &Fold) {
             let topic = topic.or_insert_with(|| TopicInner::new(state));
             topic.set_settings(state.settings.clone());
             topic.finished.fetch_or(state.finished, Ordering::AcqRel);
+            if state.finished {
+                topic.open_logs().for_each(|log| log.will_end());
+            }
         }
     }
     for topic in gone {
         topic.deleted.store(true, Ordering::Release);
-        let logs = topic.all_open_logs();
-        logs.for_each(|log| log.enter_catalog_state(false, true));
+        // One that is being opened now looks for itself.
+        topic.open_logs().for_each(|log| log.is_gone());
         topic.bells.ring();
+    }
+}
+
+/// What a store says about one of its logs.
+#[derive(Debug)]
+struct OfLog {
+    store: Weak<Inner>,
+    log: u64,
+}
+
+impl Says for OfLog {
+    fn promises(&self) -> Result<(Promises, bool)> {
+        let store = self.store.upgrade().ok_or(Error::Closed)?;
+        let reading = store.reading.as_ref().ok_or(Error::Closed)?;
+        let read = reading.read(&store)?;
+        if let Some(cause) = unread(&read.pending, self.log) {
+            return Err(Error::clone(&cause));
+        }
+        let same_boot = lived_in(&read.fold, store.options.storage.boot());
+        let promises = promises(&read.fold, self.log, read.fold.closed(), &read.pending);
+        Ok((promises, same_boot))
     }
 }
 

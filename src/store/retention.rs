@@ -47,12 +47,20 @@ impl Partition {
                 end,
             });
         }
-        if let Some((segment, base)) = log.start_before(offset)? {
+        let id = log.site().log;
+        let stated = store
+            .journal
+            .fold(|fold| fold.log(id).and_then(|log| log.start.clone()));
+        let stated = stated.map_or(0, |start| start.offset);
+        let start = log.start_before(offset.max(stated))?;
+        if let Some((segment, base)) = start.filter(|(_, base)| *base > stated) {
             store.journal.commit(&[Event::Start(LogStart {
-                log: log.site().log,
+                log: id,
                 segment,
                 offset: base,
             })])?;
+        }
+        if let Some((_, base)) = start {
             log.remove_below(base)?;
         }
         Ok(log.first())

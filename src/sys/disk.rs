@@ -216,8 +216,6 @@ impl Storage for Disk {
         let path = match chosen {
             Some(folder) => folder.join(name),
             None if Path::new(SHARED_MEMORY).is_dir() => Path::new(SHARED_MEMORY).join(name),
-            // A store into a page that has no room of its own yet would be a signal.
-            None if self.backend(root)? == Backend::Mapped => root.join("BOARD"),
             None => return Ok(None),
         };
         Ok(Some(BoardPlace {

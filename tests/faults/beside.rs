@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidelog::{Record, Start, StoreOptions};
+use tidelog::sys::sim::{Crash, Keep};
+use tidelog::{Record, Start, Store, StoreOptions};
 
 use crate::faulty::Faulty;
 use crate::kit::{
     BACKENDS, End, Place, end, fill, fingerprint, one, options, payload, segments_of,
 };
+use crate::machine::{Machine, ROOT};
 
 /// D16 in part. Verifying read the end of a log, and further on what its owner had written meanwhile,
 /// and called what lay between damaged. An owner appends, alone and in batches, rolls, commits, and
@@ -78,4 +80,44 @@ fn verifying_opens_no_file_for_writing() {
             assert_eq!(fingerprint(&place.root), before);
         }
     }
+}
+
+/// The power fails, and a reader comes before the next owner does: the newest records are in the journal
+/// only, and he sees them. Then an owner comes, puts them into their files, appends and rolls. The same
+/// reader, who stood at the end all the time, sees every record once.
+#[test]
+fn a_reader_that_comes_before_the_owner_reads_what_the_journal_has_and_goes_on() {
+    let machine = Machine::new(11);
+    let store = machine.open();
+    for name in ["t", "u"] {
+        let topic = store.create_topic(name, segments_of(16 << 10)).unwrap();
+        fill(&topic.partition(0).unwrap(), 0..30, 1000);
+    }
+    for name in ["t", "u"] {
+        let topic = store.existing_topic(name).unwrap();
+        drop(topic.append_nowait(Record::new(payload(30, 1000))).unwrap());
+    }
+    store.flush().unwrap();
+    machine.sim.crash_after(0);
+    drop(store);
+    machine.sim.crash(Crash::Cut(Keep::Nothing)).unwrap();
+    machine.sim.heal();
+    let reader = Store::open_read_only_with(ROOT, machine.options()).unwrap();
+    let topic = reader.topic("t").unwrap();
+    let mut tail = topic.follow(Start::Earliest).unwrap();
+    let mut reads = |from: u64, to: u64| {
+        for offset in from..to {
+            let record = tail.next_timeout(Duration::from_secs(60)).unwrap();
+            let record = record.expect("it comes before the time is up");
+            assert_eq!(record.offset(), offset);
+            assert_eq!(record.payload(), payload(offset, 1000));
+        }
+    };
+    reads(0, 31);
+    let owner = machine.open();
+    assert!(owner.health().unopened_redo > 0, "the journal alone has it");
+    fill(&one(&owner, "t"), 31..100, 1000);
+    reads(31, 100);
+    owner.close().unwrap();
+    assert_eq!(topic.partition(0).unwrap().end().unwrap(), 100);
 }

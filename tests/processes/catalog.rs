@@ -1,5 +1,8 @@
 //! Topics and subscriptions that come and go, and what a reader may not do.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use tidelog::{Error, Start, Store, TopicOptions};
 
 use crate::child::{Other, part};
@@ -107,5 +110,52 @@ fn a_reader_writes_nothing() {
     assert_eq!(partition.end().unwrap(), 2);
     store.close().unwrap();
     assert!(matches!(partition.end(), Err(Error::Closed)));
+    owner.close().unwrap();
+}
+
+/// Topics are made and deleted without a pause, beside readers that open whatever they find. Nobody hangs,
+/// and each finds what is there: a record, or that the topic is gone.
+#[test]
+fn topics_that_come_and_go_under_many_readers_leave_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("store");
+    let owner = Store::open(&place).unwrap();
+    let lasts = owner.topic("lasts").unwrap();
+    append(&lasts, 3, 3);
+    let store = reader(&place);
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Acquire) {
+                    for name in ["one", "two", "lasts"] {
+                        let read = store.topic(name).and_then(|topic| {
+                            let partition = topic.partition(0)?;
+                            partition.read(0..1)?.next().transpose()
+                        });
+                        match read {
+                            Ok(Some(record)) => assert_eq!(record.offset(), 0),
+                            Ok(None) => assert_ne!(name, "lasts"),
+                            Err(error) => assert_ne!(name, "lasts", "{error}"),
+                        }
+                    }
+                }
+            });
+        }
+        for _ in 0..40 {
+            for name in ["one", "two"] {
+                append(&owner.topic(name).unwrap(), 2, 2);
+            }
+            for name in ["two", "one"] {
+                owner.delete_topic(name).unwrap();
+            }
+        }
+        ended.store(true, Ordering::Release);
+    });
+    assert_eq!(store.topics().len(), 1);
+    append(&owner.topic("one").unwrap(), 2, 2);
+    let mut tail = opened(&store, "one").follow(Start::Earliest).unwrap();
+    reads(&mut tail, 0, 2);
+    drop(lasts);
     owner.close().unwrap();
 }

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use tidelog::{Error, Start, Store, Visibility};
+use tidelog::{Error, Start, Store, StoreOptions, Visibility};
 
 use crate::child::{Other, part};
-use crate::kit::{append, asked, opened, payload, reader, reads, small, tell};
+use crate::kit::{HANG, append, asked, opened, payload, reader, reads, small, tell, until};
 
 /// Each file below a folder: its bytes, and when it was last changed.
 type Tree = BTreeMap<PathBuf, (Vec<u8>, i64, i64)>;
@@ -216,4 +216,100 @@ fn files_that_are_cut_or_gone_are_errors() {
     let store = reader(&place);
     let gone = store.topic("quakes").unwrap().partition(0).unwrap().end();
     assert!(matches!(gone, Err(Error::Failed { .. })), "{gone:?}");
+}
+
+/// How an owner is opened whose board cannot be made.
+fn without_board() -> StoreOptions {
+    StoreOptions::new().board_folder("/proc/no-such-folder")
+}
+
+/// Readers of all kinds stand at the end of a store that nobody owns. An owner comes, appends, finishes
+/// the topic and is gone at once, before anybody could look at its board; or it has no board at all. Each
+/// reader sees every record, and then the end.
+#[test]
+fn an_owner_that_comes_and_goes_at_once_is_seen() {
+    for options in [StoreOptions::new(), without_board()] {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("store");
+        let owner = Store::open(&place).unwrap();
+        append(&owner.create_topic("quakes", small()).unwrap(), 10, 10);
+        owner.close().unwrap();
+        let store = reader(&place);
+        let topic = store.topic("quakes").unwrap();
+        let mut followers = Vec::new();
+        for _ in 0..3 {
+            let mut tail = topic.follow(Start::Earliest).unwrap();
+            reads(&mut tail, 0, 10);
+            followers.push(tail);
+        }
+        let [mut sleeps, spins, mut asks] = <[_; 3]>::try_from(followers).unwrap();
+        let mut spins = spins.spinning();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                reads(&mut sleeps, 10, 2010);
+                assert!(sleeps.next_timeout(HANG).unwrap().is_none());
+                assert!(sleeps.is_ended());
+            });
+            scope.spawn(|| {
+                reads(&mut spins, 10, 2010);
+                assert!(spins.next_timeout(HANG).unwrap().is_none());
+                assert!(spins.is_ended());
+            });
+            let owner = Store::open_with(&place, options).unwrap();
+            let quakes = owner.topic("quakes").unwrap();
+            append(&quakes, 2000, 100);
+            quakes.finish().unwrap();
+            drop(quakes);
+            owner.close().unwrap();
+        });
+        let mut next = 10;
+        until("it has all of it", || {
+            topic.partition(0).unwrap().end().unwrap() == 2010
+        });
+        while let Some(record) = asks.try_next().unwrap() {
+            assert_eq!(record.offset(), next);
+            next += 1;
+        }
+        assert_eq!(next, 2010);
+    }
+}
+
+/// An owner was killed, and its board is still there. The next one has its board elsewhere, or none; who
+/// followed the first, and who comes now, follow it all the same.
+#[test]
+fn an_owner_with_another_board_or_none_is_followed() {
+    const NAME: &str = "still::an_owner_with_another_board_or_none_is_followed";
+    if let Some(folder) = part() {
+        let store = Store::open(folder.join("store")).unwrap();
+        let topic = store.create_topic("quakes", small()).unwrap();
+        append(&topic, 100, 10);
+        println!("appended");
+        return asked();
+    }
+    for (round, options) in [StoreOptions::new(), without_board()]
+        .into_iter()
+        .enumerate()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("store");
+        let mut killed = Other::start(NAME, dir.path());
+        killed.says("appended");
+        let store = reader(&place);
+        let mut tail = opened(&store, "quakes").follow(Start::Earliest).unwrap();
+        reads(&mut tail, 0, 100);
+        killed.kill();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let options = match round {
+            0 => options.board_folder(elsewhere.path()),
+            _ => options,
+        };
+        let owner = Store::open_with(&place, options).unwrap();
+        append(&owner.topic("quakes").unwrap(), 3000, 50);
+        reads(&mut tail, 100, 3100);
+        let late = reader(&place);
+        let mut tail = opened(&late, "quakes").follow(Start::Earliest).unwrap();
+        reads(&mut tail, 0, 3100);
+        assert_eq!(late.health().board.is_some(), round == 0);
+        owner.close().unwrap();
+    }
 }
