@@ -25,7 +25,7 @@ pub(super) fn place(site: &Site, placed: bool) -> Result<()> {
 pub(super) struct Sizes {
     pub(super) wish: u64,
     /// What is good enough where the disk has no room for more.
-    least: u64,
+    pub(super) least: u64,
 }
 
 /// For want of room a segment is made as short as this, unless a topic wishes it shorter; and one
