@@ -23,7 +23,7 @@ const PLACE: &str = "TIDELOG_BENCH_PLACE";
 const RECORDS: usize = 400;
 const BLOCKS: usize = 10;
 /// The reader has gone to sleep by then.
-const PAUSE: Duration = Duration::from_micros(400);
+const PAUSE: Duration = Duration::from_micros(200);
 /// A payload of 100 bytes in its frame.
 const FRAME: usize = 136;
 
@@ -153,6 +153,8 @@ fn start(kind: Kind, place: &Path) -> (Child, impl Iterator<Item = String>) {
 }
 
 fn block(kind: Kind, place: &Path, topic: &Topic, bare: &Bare) -> Vec<u64> {
+    // The reader starts behind what is durable.
+    topic.flush().expect("a flush");
     let (mut child, mut lines) = start(kind, place);
     assert!(lines.any(|line| line == "ready"));
     let mut payload = [b'x'; 100];

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwapOption;
 
-use super::{Key, Watch};
+use super::{Key, Seen, Watch};
 use crate::sys::board::named;
 use crate::sys::{BoardPlace, Holder, Storage};
 
@@ -20,6 +21,8 @@ pub(crate) struct Lookout {
     /// Nothing where it cannot be known which boot this is.
     key: Option<Key>,
     watch: ArcSwapOption<Watch>,
+    /// [`Watch::serial`] of that, or 0: looking at it costs a load.
+    serial: AtomicU32,
 }
 
 /// Where the board lies, as a lock file says.
@@ -45,6 +48,7 @@ impl Lookout {
             lock,
             place,
             watch: ArcSwapOption::empty(),
+            serial: AtomicU32::new(0),
         }
     }
 
@@ -65,7 +69,10 @@ impl Lookout {
         let mut boards = paths.filter_map(|path| self.open(path, key, place.user));
         // Without an owner that of the last one tells what it had shown.
         let current = |watch: &Arc<Watch>| holder.is_none_or(|pid| pid == watch.pid());
-        self.watch.store(boards.find(current));
+        let found = boards.find(current);
+        let serial = found.as_ref().map_or(0, |watch| watch.serial());
+        self.watch.store(found);
+        self.serial.store(serial, Ordering::Release);
     }
 
     /// The board at a path: the one that is known, if it is that.
@@ -78,6 +85,11 @@ impl Lookout {
         let watch = Watch::open(path, key, user);
         let watch = watch.inspect_err(|error| tracing::debug!(%error, "there is no board"));
         watch.ok().map(Arc::new)
+    }
+
+    /// Whether an entry stands on the board that was found.
+    pub(crate) fn has(&self, seen: &Seen) -> bool {
+        seen.is_on(self.serial.load(Ordering::Acquire))
     }
 
     /// Whether the name of the board that was found leads elsewhere now: one call.

@@ -271,7 +271,10 @@ impl Entry {
     /// Shows how much is written. The caller passes a sequentially consistent fence before it
     /// [rings](Entry::ring_written).
     pub(crate) fn put_written(&self, next: u64) {
-        self.row.written().fetch_max(next, Ordering::Release);
+        // Mostly it stands there already.
+        if self.row.written().load(Ordering::Relaxed) < next {
+            self.row.written().fetch_max(next, Ordering::Release);
+        }
     }
 
     /// As [`Entry::put_written`], of what is durable.

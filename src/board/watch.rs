@@ -93,6 +93,11 @@ impl Watch {
         self.head.pid().load(Ordering::Relaxed)
     }
 
+    /// Tells this board from others that this process has mapped; never 0.
+    pub(super) fn serial(&self) -> u32 {
+        self.serial
+    }
+
     /// Where it lies.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -129,9 +134,9 @@ impl Watch {
 }
 
 impl Seen {
-    /// Whether it stands on this board.
-    pub(crate) fn is_on(&self, watch: &Watch) -> bool {
-        self.serial == watch.serial
+    /// Whether it stands on the board with this [serial](Watch::serial).
+    pub(super) fn is_on(&self, serial: u32) -> bool {
+        self.serial == serial
     }
 
     /// What it says now; nothing once it is not the entry of this log and this owner any more.

@@ -70,13 +70,13 @@ impl Cursor {
 
     /// Whether there is a record to be read, or something to be told about its place.
     pub(crate) fn is_ready(&self) -> bool {
-        self.next < self.log.visible(self.visibility) || self.is_beyond().is_some()
+        let end = self.log.visible(self.visibility);
+        self.next < end || self.is_beyond(end)
     }
 
-    /// The end, for a reader of written records who stands beyond it.
-    fn is_beyond(&self) -> Option<u64> {
-        let end = self.log.written();
-        (self.visibility == Visibility::Written && self.next > end).then_some(end)
+    /// Whether a reader of written records stands beyond their end.
+    fn is_beyond(&self, end: u64) -> bool {
+        self.visibility == Visibility::Written && self.next > end
     }
 
     /// Goes elsewhere.
@@ -125,18 +125,19 @@ impl Cursor {
     /// version is not gone past but by seeking.
     pub(crate) fn next(&mut self, limit: u64) -> Result<Option<Lent<'_>>> {
         self.log.gate().reads(self.log.site())?;
-        if let Some(end) = self.is_beyond() {
+        let end = self.log.visible(self.visibility);
+        if self.is_beyond(end) {
             let beyond = self.next;
             self.seek(end);
             return Err(self.log.site().truncated(end..beyond));
         }
-        let end = self.log.visible(self.visibility).min(limit);
+        let end = end.min(limit);
         if self.next >= end {
             self.rest();
             return Ok(None);
         }
         self.wake()?;
-        if self.next < self.log.first() && self.at.is_none() {
+        if self.at.is_none() && self.next < self.log.first() {
             return Err(self.log.expired(self.next));
         }
         self.enter(end)?;
@@ -157,7 +158,7 @@ impl Cursor {
                         frame,
                         segment,
                         durable: self.visibility == Visibility::Durable
-                            || offset < self.log.durable(),
+                            || offset < self.log.known_durable(),
                     }));
                 }
                 _ => Trouble::Flaw(Flaw::Stale),

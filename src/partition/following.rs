@@ -15,7 +15,7 @@ use super::log::Log;
 use super::mark::Mark;
 use super::plan::Promises;
 use super::site::Site;
-use crate::board::{DELETED, FAILED, FINISHED, Lookout, Marks, Seen, Watch};
+use crate::board::{DELETED, FAILED, FINISHED, Lookout, Marks, Seen};
 use crate::error::{Error, Result};
 use crate::format::Entry;
 use crate::segment::{End, Follower, Header, Page, Segment, read_page};
@@ -56,6 +56,8 @@ pub(super) struct Reach {
     pub(super) number: u32,
     /// The offset that follows what can be read.
     pub(super) next: u64,
+    /// No segment below this number is in the list.
+    pub(super) lowest: u32,
     /// Segments that are not in their files as they are read, the follower's among them: redo of the
     /// journal is laid over copies of them, which nobody could open anew.
     pub(super) laid: Vec<Arc<Segment>>,
@@ -84,15 +86,15 @@ impl Following {
 
     /// What the owner shows of the log, if it has it open.
     fn marks(&self, log: u64) -> Option<Marks> {
-        let watch = self.lookout.watch()?;
         let known = self.seen.load();
-        let known = known.as_ref().filter(|seen| seen.is_on(&watch));
+        let known = known.as_ref().filter(|seen| self.lookout.has(seen));
         let marks = known.and_then(|seen| seen.read());
-        marks.or_else(|| self.find(&watch, log))
+        marks.or_else(|| self.find(log))
     }
 
     /// Looks for the log's entry, unless it was not there and nothing has changed since.
-    fn find(&self, watch: &Watch, log: u64) -> Option<Marks> {
+    fn find(&self, log: u64) -> Option<Marks> {
+        let watch = self.lookout.watch()?;
         let changes = watch.changes();
         if self.tried.load(Ordering::Acquire) == changes {
             return None;
@@ -325,9 +327,9 @@ impl Reach {
 
     /// Goes as far as the owner shows, and as far as the files have it.
     fn come_to(&mut self, log: &Log, marks: &Marks) -> Result<()> {
-        let first = log.segments.now().first().map(|link| link.number);
-        if first.is_some_and(|first| first < marks.first_segment) {
+        if self.lowest < marks.first_segment {
             log.segments.drop_below(marks.first_segment);
+            self.lowest = marks.first_segment;
         }
         loop {
             if let Some(follower) = &mut self.follower {

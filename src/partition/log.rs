@@ -140,6 +140,11 @@ impl Log {
         self.durable.get()
     }
 
+    /// The same, as far as this process has come by it.
+    pub(crate) fn known_durable(&self) -> u64 {
+        self.durable.get()
+    }
+
     /// Records below this offset may be read by who asks for these.
     pub(crate) fn visible(&self, visibility: Visibility) -> u64 {
         match visibility {
@@ -274,6 +279,8 @@ impl Log {
         // A write that fails leaves something behind the recorded end, too.
         self.changed.store(true, Ordering::Release);
         appender.write(&self.site, records, stamp)?;
+        // Other processes need not wait until this one has noted everything.
+        self.show_others(appender.mark.next);
         appender.bytes += room.bytes;
         self.ledger.appended(appender.mark, room.bytes);
         Ok(())

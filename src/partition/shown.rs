@@ -2,7 +2,7 @@
 
 use super::log::Log;
 use crate::board::{Entry, Shown};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 
 impl Log {
     /// From now on the log's watermarks stand on the board, if the store has one.
@@ -20,15 +20,23 @@ impl Log {
         });
     }
 
+    /// Everything below is written, for readers in other processes; none of them is woken yet.
+    pub(super) fn show_others(&self, next: u64) {
+        if let Some(entry) = &self.entry {
+            entry.put_written(next);
+        }
+    }
+
     /// Everything below is written.
     pub(super) fn show_written(&self, next: u64) {
         if let Some(entry) = &self.entry {
             entry.put_written(next);
+            // Those who are farthest away come first.
+            fence(Ordering::SeqCst);
+            entry.ring_written();
         }
-        // It passes the fence that ringing needs.
         let bell = &self.setting.bells.written;
         self.written.advance_and_ring(next, bell);
-        self.entry.iter().for_each(Entry::ring_written);
     }
 
     /// Everything below is durable.

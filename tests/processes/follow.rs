@@ -71,7 +71,7 @@ fn a_reader_follows_an_owner_over_a_thousand_segments_that_come_and_go() {
 #[test]
 fn a_reader_outlives_many_owners_that_are_killed() {
     const NAME: &str = "follow::a_reader_outlives_many_owners_that_are_killed";
-    const KILLS: usize = 25;
+    const KILLS: usize = 100;
     if let Some(folder) = part() {
         let store = Store::open(folder.join("store")).unwrap();
         let topic = store.create_topic("quakes", small()).unwrap();
