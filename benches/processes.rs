@@ -41,7 +41,12 @@ enum Kind {
 
 const KINDS: [Kind; 4] = [Kind::Sleeps, Kind::BareFutex, Kind::Spins, Kind::BareWord];
 
-/// A word and a frame in shared memory.
+/// Frames that a slow reader may be behind.
+const SLOTS: u32 = 512;
+/// From one frame to the next.
+const SLOT: usize = 192;
+
+/// A word and frames in shared memory.
 struct Bare(MmapRaw);
 
 impl Bare {
@@ -53,7 +58,8 @@ impl Bare {
             .write(true)
             .open(path);
         let file = file.expect("a file");
-        file.set_len(4096).expect("room");
+        file.set_len(64 + u64::from(SLOTS) * SLOT as u64)
+            .expect("room");
         Bare(MmapOptions::new().map_raw(&file).expect("a mapping"))
     }
 
@@ -64,16 +70,20 @@ impl Bare {
     }
 
     #[expect(unsafe_code, reason = "the limit is bare shared memory")]
-    fn write(&self, frame: &[u8; FRAME]) {
-        let to = self.0.as_mut_ptr().wrapping_add(64);
+    fn write(&self, number: u32, frame: &[u8; FRAME]) {
+        let to = self.0.as_mut_ptr().wrapping_add(place(number));
         // SAFETY: it lies in the mapping, and the other side reads it behind the word only.
         unsafe { to.copy_from_nonoverlapping(frame.as_ptr(), FRAME) }
     }
 
     #[expect(unsafe_code, reason = "the limit is bare shared memory")]
-    fn read(&self) -> [u8; FRAME] {
-        let from = self.0.as_mut_ptr().wrapping_add(64).cast::<[u8; FRAME]>();
-        // SAFETY: it lies in the mapping, and the other side waits before it writes the next one.
+    fn read(&self, number: u32) -> [u8; FRAME] {
+        let from = self
+            .0
+            .as_mut_ptr()
+            .wrapping_add(place(number))
+            .cast::<[u8; FRAME]>();
+        // SAFETY: it lies in the mapping, and the other side does not write there again in this block.
         unsafe { from.read_unaligned() }
     }
 
@@ -82,7 +92,7 @@ impl Bare {
         frame[8..16].copy_from_slice(&at.to_le_bytes());
         let sum = crc32c::crc32c(&frame[8..]);
         frame[..4].copy_from_slice(&sum.to_le_bytes());
-        self.write(&frame);
+        self.write(self.word().load(Ordering::Relaxed), &frame);
         self.word().fetch_add(1, Ordering::Release);
         if wakes {
             futex::wake(self.word(), futex::Flags::empty(), 1).expect("a wake");
@@ -99,10 +109,15 @@ impl Bare {
                 std::hint::spin_loop();
             }
         }
-        let frame = self.read();
+        let frame = self.read(seen);
         assert_eq!(crc32c::crc32c(&frame[8..]).to_le_bytes(), frame[..4]);
         u64::from_le_bytes(frame[8..16].try_into().expect("eight bytes"))
     }
+}
+
+/// Where the frame of that number lies.
+fn place(number: u32) -> usize {
+    64 + (number % SLOTS) as usize * SLOT
 }
 
 /// The other process: tells how long each record took to come.

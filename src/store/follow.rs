@@ -15,6 +15,9 @@ use crate::options::Visibility;
 use crate::sync::Watermark;
 use crate::sys::Parentage;
 
+/// Who spins looks so often at the logs before it looks at the clock.
+const SPINS: u32 = 64;
+
 /// A follower of a topic or a partition. It waits without using the processor, and ends when the
 /// topic is finished and everything has been read.
 ///
@@ -283,7 +286,7 @@ impl Follow {
     /// Waits until there may be something new.
     fn wait(&mut self, deadline: Option<Instant>) {
         if self.spins {
-            return std::hint::spin_loop();
+            return self.spin();
         }
         self.rest();
         let rung = || self.is_rung();
@@ -294,6 +297,17 @@ impl Follow {
         };
         let logs: Vec<_> = self.cursors.iter().map(Cursor::log).collect();
         reading.sleep(store, &logs, self.visibility, (deadline, &self.nap), rung);
+    }
+
+    /// Looks at the logs a few times, and at nothing else.
+    fn spin(&self) {
+        for _ in 0..SPINS {
+            let stopped = self.stop.load(Ordering::Acquire);
+            if stopped || self.cursors.iter().any(Cursor::is_ready) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// Sees to it that the bell of this process rings for what another one appends.
