@@ -157,24 +157,34 @@ impl Log {
             && self.first.load(Ordering::Acquire) >= marks.first
             && self.gate.lasting() & marks.state == marks.state;
         if !there {
-            let mut reach = following.reach();
-            let come = reach.leave_copies(self);
-            let come = come.and_then(|()| reach.come_to(self, &marks));
-            self.settle_at(&marks, reach.next, come);
+            let (next, come) = following.reach().go_along(self, &marks);
+            self.settle_at(&marks, next, come);
         }
     }
 
     /// Where the log's owner shows nothing of it, or there is none: what its files say, if that is
     /// anything new.
     fn look_at_files(&self, following: &Following) {
-        let mut reach = following.reach();
         let finishes = following.finished.load(Ordering::Acquire) && !self.gate.is_finished();
+        let looked = self.look_and_go(following, finishes);
+        if let Some((marks, next, come)) = looked {
+            self.settle_at(&marks, next, come);
+        }
+    }
+
+    /// What the files say and how far this process has gone by it; nothing where nothing is new.
+    fn look_and_go(
+        &self,
+        following: &Following,
+        finishes: bool,
+    ) -> Option<(Marks, u64, Result<()>)> {
+        let mut reach = following.reach();
         match reach.evidence(&self.site) {
             Ok(evidence) if evidence == reach.evidence && !finishes && reach.laid.is_empty() => {
-                return;
+                return None;
             }
             Ok(evidence) => reach.evidence = evidence,
-            Err(error) => return self.settle_at(&Marks::default(), 0, Err(error)),
+            Err(error) => return Some((Marks::default(), 0, Err(error))),
         }
         let planned = following.says.promises();
         let planned =
@@ -185,7 +195,7 @@ impl Log {
             Err(error) => {
                 tracing::debug!(log = self.site.log, %error, "looked at in vain");
                 reach.evidence = None;
-                return;
+                return None;
             }
         };
         let marks = Marks {
@@ -198,16 +208,11 @@ impl Log {
             durable: found.durable,
             state: if finishes { FINISHED } else { 0 },
         };
-        let left = reach.leave_copies(self);
-        // Behind a copy nothing comes by itself.
-        let come = left.and_then(|()| match reach.laid.is_empty() {
-            true => reach.come_to(self, &marks),
-            false => Ok(()),
-        });
-        self.settle_at(&marks, reach.next, come);
+        let (next, come) = reach.go_along(self, &marks);
+        Some((marks, next, come))
     }
 
-    /// This process has come so far; the reach is held no longer than by its caller.
+    /// This process has come so far. Whoever waits is woken, so no lock may be held.
     fn settle_at(&self, marks: &Marks, next: u64, come: Result<()>) {
         match come {
             Ok(()) => {}
@@ -325,7 +330,17 @@ impl Reach {
         Ok(())
     }
 
-    /// Goes as far as the owner shows, and as far as the files have it.
+    /// Goes as far as the owner shows, and as far as the files have it; how far that is.
+    fn go_along(&mut self, log: &Log, marks: &Marks) -> (u64, Result<()>) {
+        let left = self.leave_copies(log);
+        // Behind a copy nothing comes by itself.
+        let come = left.and_then(|()| match self.laid.is_empty() {
+            true => self.come_to(log, marks),
+            false => Ok(()),
+        });
+        (self.next, come)
+    }
+
     fn come_to(&mut self, log: &Log, marks: &Marks) -> Result<()> {
         if self.lowest < marks.first_segment {
             log.segments.drop_below(marks.first_segment);

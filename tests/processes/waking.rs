@@ -1,13 +1,17 @@
 //! Sleeping on the owner's words, and being woken.
 
 use std::fs;
+use std::future::Future as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use futures_lite::StreamExt as _;
-use tidelog::{Start, Store};
+use tidelog::{Follow, Start, Store, Visibility};
 
 use crate::child::{Other, PART, part};
 use crate::kit::{append, asked, opened, reader, reads, until};
@@ -256,6 +260,47 @@ fn futures_and_stoppers_work_beside_an_owner() {
         assert!(waiter.join().unwrap().is_err());
     });
     drop((topic, quakes, store));
+    owner.close().unwrap();
+}
+
+/// A waker that looks itself when it is called.
+struct Looks(Mutex<Follow>, AtomicBool);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        let mut tail = self.0.lock().unwrap();
+        assert!(tail.try_next().unwrap().is_some());
+        self.1.store(true, Ordering::Release);
+    }
+}
+
+/// A runtime may poll within the call that wakes it. Whoever comes by what is new calls it with no lock
+/// held, so that it sees it, too.
+#[test]
+fn a_waker_may_read_what_it_is_called_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = Store::open(dir.path().join("store")).unwrap();
+    let topic = owner.topic("quakes").unwrap();
+    append(&topic, 1, 1);
+    let store = reader(&dir.path().join("store"));
+    let written = || {
+        let tail = opened(&store, "quakes").follow(Start::Latest).unwrap();
+        tail.visibility(Visibility::Written)
+    };
+    let looks = Arc::new(Looks(Mutex::new(written()), AtomicBool::new(false)));
+    let mut tail = written();
+    let mut waits = Box::pin(tail.next_async());
+    let waker = Waker::from(Arc::clone(&looks));
+    assert!(
+        waits
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    append(&topic, 1, 1);
+    until("the waker has looked", || looks.1.load(Ordering::Acquire));
+    drop(waits);
+    drop((topic, tail));
     owner.close().unwrap();
 }
 
