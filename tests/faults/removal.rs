@@ -86,6 +86,65 @@ fn a_topic_whose_deletion_is_cut_anywhere_is_there_whole_or_gone() {
     }
 }
 
+/// A partition loses its beginning when the machine stops, before each of the calls that this makes. It
+/// begins where it began, or where it was to begin; there it begins if that was answered. What is left is
+/// whole, no file of what went stays behind, and both are so for the next owner, too.
+#[test]
+fn a_truncation_that_is_cut_anywhere_leaves_the_old_beginning_or_the_new_one() {
+    let whole: Vec<_> = (0..31).map(|number| payload(number, 1000)).collect();
+    let machine = Machine::new(3);
+    let store = begun(&machine);
+    let to = one(&store, "t").truncate_before(29).unwrap();
+    assert!(to > 14, "two segments go: {to}");
+    assert_eq!(one(&store, "t").truncate_before(3).unwrap(), to);
+    store.close().unwrap();
+    let left = machine.names("topics/t/000000-1");
+    for crash in CRASHES {
+        let mut both = [0, 0];
+        for calls in 0.. {
+            let machine = Machine::new(calls);
+            let store = begun(&machine);
+            machine.sim.crash_after(calls);
+            let truncated = one(&store, "t").truncate_before(29);
+            let ended = !machine.sim.has_stopped();
+            machine.sim.crash_after(0);
+            drop(store);
+            machine.sim.crash(crash).unwrap();
+            let store = machine.open();
+            let partition = one(&store, "t");
+            let first = partition.first().unwrap();
+            assert!(
+                first == to || first == 0 && truncated.is_err(),
+                "{crash:?} {calls}: {first}"
+            );
+            both[usize::from(first == to)] += 1;
+            assert_eq!(
+                payloads(&partition),
+                whole[first as usize..],
+                "{crash:?} {calls}"
+            );
+            assert_eq!(partition.truncate_before(29).unwrap(), to);
+            assert_eq!(partition.append("next").unwrap().offset(), 31);
+            store.close().unwrap();
+            let store = machine.open();
+            assert_eq!(one(&store, "t").first().unwrap(), to);
+            assert_eq!(one(&store, "t").end().unwrap(), 32);
+            assert_eq!(payloads(&one(&store, "u")), whole);
+            store.close().unwrap();
+            assert_eq!(
+                machine.names("topics/t/000000-1")[0],
+                left[0],
+                "{crash:?} {calls}"
+            );
+            if ended {
+                assert!(calls > 3, "only {calls} steps");
+                break;
+            }
+        }
+        assert!(both.iter().all(|count| *count > 0), "{crash:?} {both:?}");
+    }
+}
+
 /// States long facts until the journal lets go of a segment, or the machine stops; how many calls of
 /// the machine there had been before the last statement.
 fn until_a_segment_goes(machine: &Machine, store: &Store) -> u64 {
