@@ -66,6 +66,40 @@ fn a_reader_follows_an_owner_over_a_thousand_segments_that_come_and_go() {
     assert!(gone < RECORDS);
 }
 
+/// A reader stands in the middle of a segment. The owner goes on for many segments and lets go of all but
+/// the last ones. The reader finishes the segment that it holds, and is then told what has gone; from
+/// there on it reads what is left.
+#[test]
+fn a_reader_finishes_the_segment_it_stands_in_and_is_told_what_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let owner = Store::open(dir.path().join("store")).unwrap();
+    let quakes = owner.create_topic("quakes", small()).unwrap();
+    append(&quakes, 300, 100);
+    let store = reader(&dir.path().join("store"));
+    let topic = opened(&store, "quakes");
+    let mut tail = topic.follow(Start::Earliest).unwrap();
+    reads(&mut tail, 0, 100);
+    append(&quakes, 6000, 100);
+    let first = quakes.partition(0).unwrap().truncate_before(5000).unwrap();
+    let mut next = 100;
+    let (asked, there) = loop {
+        match tail.next_timeout(crate::kit::HANG) {
+            Ok(Some(record)) => {
+                assert_eq!(record.offset(), next);
+                assert_eq!(record.text().unwrap(), payload(next));
+                next += 1;
+            }
+            Err(Error::OffsetExpired { asked, first, .. }) => break (asked, first),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((asked, there), (next, first));
+    assert!(next >= 300, "{next}: the segment that it held has more");
+    reads(&mut topic.follow(Start::Earliest).unwrap(), first, 6300);
+    drop((quakes, tail, topic, store));
+    owner.close().unwrap();
+}
+
 /// The owner is killed again and again in the middle of appending, and the next one goes on. One
 /// reader sees it all: every record once, in order, over all owners.
 #[test]
