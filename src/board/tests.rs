@@ -78,6 +78,11 @@ fn a_reader_sees_what_the_owner_shows_of_its_log() {
     drop(entry);
     assert_eq!(seen.read(), None);
     assert_ne!(watch.changes(), changes);
+    // The same log again, in the same place: what was seen before is not it.
+    let again = board.entry(&shown(5, 4)).unwrap();
+    assert_eq!(seen.read(), None);
+    assert_eq!(watch.find(5).unwrap().read().unwrap().written, 4);
+    drop(again);
     let other = board.entry(&shown(6, 1)).unwrap();
     assert_eq!(seen.read(), None);
     assert_eq!(watch.find(6).unwrap().read().unwrap().written, 1);
