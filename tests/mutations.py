@@ -133,7 +133,7 @@ MUTATIONS = [
     ),
     (
         "a follower does not finish the segment that it stands in when later ones have gone",
-        [("src/partition/following.rs", "                None => follower.segment().set_end(follower.end()),", "                None => {}")],
+        [("src/partition/reach.rs", "                None => follower.segment().set_end(follower.end()),", "                None => {}")],
         ["cargo", "test", "--test", "processes", "a_reader_finishes"], {},
     ),
     (

@@ -25,7 +25,7 @@ pub(crate) struct Lookout {
     serial: AtomicU32,
 }
 
-/// Where the board lies, as a lock file says.
+/// Where the board lies, as its owner, or the last one, has written down in the lock file.
 pub(crate) fn stated(storage: &dyn Storage, lock: &Path) -> Option<PathBuf> {
     let said = storage.said(lock).ok()?;
     let mut lines = said.note.lines();
@@ -64,7 +64,7 @@ impl Lookout {
             return;
         };
         let holder = self.owner().ok().flatten().and_then(|holder| holder.pid);
-        let stated = self.stated();
+        let stated = stated(self.storage.as_ref(), &self.lock);
         let paths = stated.iter().chain([&place.path]);
         let mut boards = paths.filter_map(|path| self.open(path, key, place.user));
         // Without an owner that of the last one tells what it had shown.
@@ -96,11 +96,6 @@ impl Lookout {
     pub(crate) fn is_lost(&self) -> bool {
         let found = self.watch();
         found.is_none_or(|watch| named(&watch.path) != Some(watch.id))
-    }
-
-    /// Where the board lies, as its owner, or the last one, has written it down.
-    fn stated(&self) -> Option<PathBuf> {
-        stated(self.storage.as_ref(), &self.lock)
     }
 
     /// The process that owns the store now.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::appender::Appender;
 use super::apply::{Beginning, first};
-use super::following::{Following, Reach, Says, assigned, follow};
+use super::following::{Following, Says};
 use super::list::{Link, Segments};
 use super::log::{Log, Setting};
 use super::mark::Mark;
 use super::plan::Promises;
 use super::planner::plan;
+use super::reach::{Reach, assigned, follow};
 use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
@@ -58,9 +59,7 @@ impl Log {
         log.catch_up();
         Ok(Arc::new(log))
     }
-}
 
-impl Log {
     /// A log that takes nothing and has nothing.
     pub(crate) fn closed(site: Site, setting: Setting) -> Arc<Log> {
         let log = Log::begin(site, setting, Beginning::unowned(0));
@@ -110,14 +109,7 @@ fn shown(site: &Site, marks: &Marks) -> Result<Found> {
             return Ok(Found {
                 links,
                 first: marks.first,
-                reach: Reach {
-                    number: number + 1,
-                    next,
-                    follower: Some(follower),
-                    lowest: 0,
-                    laid: Vec::new(),
-                    evidence: None,
-                },
+                reach: Reach::new(number + 1, next, Some(follower)),
                 written: next,
                 // What a slot covers is durable.
                 durable: next,
@@ -140,14 +132,7 @@ fn nothing(number: u32, next: u64) -> Found {
     Found {
         links: Vec::new(),
         first: next,
-        reach: Reach {
-            follower: None,
-            number,
-            next,
-            lowest: 0,
-            laid: Vec::new(),
-            evidence: None,
-        },
+        reach: Reach::new(number, next, None),
         written: next,
         durable: next,
         damage: Vec::new(),
@@ -196,12 +181,8 @@ pub(super) fn still(site: &Site, promises: &Promises, same_boot: bool) -> Result
         links,
         first,
         reach: Reach {
-            number: number + 1,
-            next: plan.next,
-            follower: Some(follower),
-            lowest: 0,
             laid,
-            evidence: None,
+            ..Reach::new(number + 1, plan.next, Some(follower))
         },
         written: plan.next,
         durable,

@@ -23,6 +23,7 @@ mod overlay;
 mod park;
 mod plan;
 mod planner;
+mod reach;
 mod reuse;
 mod riding;
 mod rounds;

@@ -170,7 +170,7 @@ impl LogCell {
         let log = Arc::clone(self.log.get_or_init(|| log));
         if topic.finished.load(Ordering::Acquire) {
             log.will_end();
-            log.look();
+            log.catch_up();
         }
         topic.check_there().inspect_err(|_| log.is_gone())?;
         Ok(log)

@@ -12,12 +12,11 @@ use super::log_cell::{log_of_folder, named};
 use crate::board::{self, Board, Key};
 use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
-use crate::journal::{Fold, Journal, Opened, Owner, site};
+use crate::journal::{Fold, Journal, Opened, Owner, TopicState, site};
 use crate::options::StoreOptions;
-use crate::partition::Bells;
-use crate::partition::{Limits, Setting, Site, unsupported};
+use crate::partition::{Bells, Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
-use crate::sys::{Access, BoardPlace, Kind, Lock, LockError, Parentage, Storage, Volume};
+use crate::sys::{Access, Backend, BoardPlace, Kind, Lock, LockError, Parentage, Storage, Volume};
 
 /// The folders of a store below its root.
 const FOLDERS: [&str; 4] = ["journal", "topics", "trash", "quarantine"];
@@ -48,22 +47,9 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     let volume = volume(storage.as_ref(), root);
     let id = store_id(&storage, root, &options)?;
     let threads = |threads| if options.inline { 0 } else { threads };
-    let flusher = Crew::start("flusher", threads(options.sync_workers), |log| log.round())?;
-    let preparer = Crew::start("preparer", threads(1), |log| log.prepare())?;
-    let mut setting = Setting {
-        clock: Arc::clone(&options.clock),
-        flusher: Arc::new(flusher),
-        preparer: Arc::new(preparer),
-        pins: Arc::new(Pins::default()),
-        backend,
-        epoch: 0,
-        same_boot: true,
-        limits: Limits::default(),
-        finished: false,
-        parentage: Arc::new(Parentage::new()),
-        bells: Arc::new(Bells::new()),
-        board: place.and_then(|place| board(&place, before.as_deref(), id, storage.boot())),
-    };
+    let crews = [threads(options.sync_workers), threads(1)];
+    let mut setting = setting(&options, backend, crews)?;
+    setting.board = place.and_then(|place| board(&place, before.as_deref(), id, storage.boot()));
     let owner = Owner {
         epoch: 0,
         boot: storage.boot(),
@@ -81,10 +67,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     let before = opened.before;
     setting.epoch = opened.epoch;
     setting.same_boot = lived_in(&before, storage.boot());
-    let topics: BTreeMap<_, _> = before
-        .topics()
-        .map(|topic| (topic.name.clone(), TopicInner::new(topic)))
-        .collect();
+    let topics = topics(&before);
     tracing::info!(root = %root.display(), epoch = opened.epoch, topics = topics.len(), "opened");
     let inner = Arc::new(Inner {
         root: root.to_owned(),
@@ -106,6 +89,36 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         options,
     });
     Ok(inner)
+}
+
+/// What logs are opened with, but for what the journal will say; so many threads in each crew.
+pub(super) fn setting(
+    options: &StoreOptions,
+    backend: Backend,
+    [flusher, preparer]: [usize; 2],
+) -> Result<Setting> {
+    let flusher = Crew::start("flusher", flusher, |log| log.round())?;
+    let preparer = Crew::start("preparer", preparer, |log| log.prepare())?;
+    Ok(Setting {
+        clock: Arc::clone(&options.clock),
+        flusher: Arc::new(flusher),
+        preparer: Arc::new(preparer),
+        pins: Arc::new(Pins::default()),
+        backend,
+        epoch: 0,
+        same_boot: true,
+        limits: Limits::default(),
+        finished: false,
+        parentage: Arc::new(Parentage::new()),
+        bells: Arc::new(Bells::new()),
+        board: None,
+    })
+}
+
+/// The topics that the journal knows, by name.
+pub(super) fn topics(fold: &Fold) -> BTreeMap<String, Arc<TopicInner>> {
+    let named = |topic: &TopicState| (topic.name.clone(), TopicInner::new(topic));
+    fold.topics().map(named).collect()
 }
 
 /// The file system that the store lies on, where it can be synced as a whole.

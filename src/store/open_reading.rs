@@ -1,7 +1,6 @@
 //! Opening a store for reading only, beside its owner or without one. Nothing is written below its
 //! folder, no lock is taken, and no thread is started.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,15 +8,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::inspect::Place;
-use super::open::{board_place, existing_id, lived_in, refuse_foreign};
+use super::open::{board_place, existing_id, lived_in, refuse_foreign, setting, topics};
 use super::reading::Reading;
 use crate::board::Lookout;
 use crate::error::{Error, Result};
-use crate::flush::{Crew, Pins};
 use crate::journal::{self, Journal, Pending};
 use crate::options::StoreOptions;
-use crate::partition::{Bells, Limits, Setting};
-use crate::sys::Parentage;
 
 /// Opens a store that is there for reading only.
 pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
@@ -35,26 +31,9 @@ pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inn
     };
     let reading = Reading::new(Arc::new(lookout), &place)?;
     let backend = storage.backend(root);
-    let setting = Setting {
-        clock: Arc::clone(&options.clock),
-        flusher: Arc::new(Crew::start("flusher", 0, |log| log.round())?),
-        preparer: Arc::new(Crew::start("preparer", 0, |log| log.prepare())?),
-        pins: Arc::new(Pins::default()),
-        backend: backend.map_err(|error| Error::io("inspect", root, error))?,
-        epoch: 0,
-        same_boot: true,
-        limits: Limits::default(),
-        finished: false,
-        parentage: Arc::new(Parentage::new()),
-        bells: Arc::new(Bells::new()),
-        board: None,
-    };
+    let backend = backend.map_err(|error| Error::io("inspect", root, error))?;
+    let setting = setting(&options, backend, [0, 0])?;
     let read = reading.first();
-    let topics: BTreeMap<_, _> = read
-        .fold
-        .topics()
-        .map(|topic| (topic.name.clone(), TopicInner::new(topic)))
-        .collect();
     let files = Budget::new(Arc::clone(&storage), options.open_files());
     let site = journal::site(&storage, root, id);
     Ok(Arc::new_cyclic(|me| Inner {
@@ -68,7 +47,7 @@ pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inn
         files,
         volume: None,
         setting,
-        topics: Mutex::new(topics),
+        topics: Mutex::new(topics(&read.fold)),
         catalog: Mutex::new(Ids {
             topic: 0,
             log: 0,

@@ -306,7 +306,7 @@ pub(super) fn watch_for(
             };
             reading.sleep(&store, &logs, visibility, (None, &nap), rung);
             // Coming by what is new rings for it.
-            logs.iter().for_each(|log| log.look());
+            logs.iter().for_each(|log| log.catch_up());
         }
     };
     let thread = std::thread::Builder::new().name("tidelog-watch".to_owned());

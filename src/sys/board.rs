@@ -31,7 +31,7 @@ use rustix::time::{ClockId, Timespec};
 
 use super::Access;
 use super::allocate::allocate;
-use super::disk::retry;
+use super::disk::{flags, retry};
 
 /// The kernel's limit for one call.
 pub(crate) const MOST_WORDS: usize = 128;
@@ -118,14 +118,6 @@ impl Sheet {
 pub(crate) fn named(path: &Path) -> Option<(u64, u64)> {
     let meta = fs::symlink_metadata(path).ok()?;
     Some((meta.dev(), meta.ino()))
-}
-
-fn flags(access: Access) -> OFlags {
-    let access = match access {
-        Access::Read => OFlags::RDONLY,
-        Access::Write => OFlags::RDWR,
-    };
-    access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
 }
 
 /// A part of the memory, mapped. Of a sheet that is not [writable](Sheet::is_writable) only loads are

@@ -363,7 +363,7 @@ pub(super) fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rusti
 }
 
 /// A pipe in place of a file must not hold us up before we have seen that it is one.
-fn flags(access: Access) -> OFlags {
+pub(super) fn flags(access: Access) -> OFlags {
     let access = match access {
         Access::Read => OFlags::RDONLY,
         Access::Write => OFlags::RDWR,
