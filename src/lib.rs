@@ -79,7 +79,7 @@ mod sync;
 pub mod sys;
 
 // Opening and shaping.
-pub use options::{Durability, StoreOptions, TopicOptions, Visibility};
+pub use options::{Durability, Retention, StoreOptions, TopicOptions, Visibility};
 pub use options::{MAX_PARTITIONS, MAX_RECORD_BYTES};
 pub use store::{Health, Store, TopicInfo};
 
@@ -93,6 +93,7 @@ pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};
+pub use store::{Audit, PartitionAudit, Reason, Removal};
 pub use store::{LogReport, VerifyReport, verify};
 
 /// Keeps the code on the front page compiling.

@@ -7,6 +7,10 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::sys::{Clock, Disk, Storage, SystemClock};
 
+mod retention;
+
+pub use retention::Retention;
+
 /// A gibibyte: the largest record or batch that can be allowed.
 pub const MAX_RECORD_BYTES: u64 = 1 << 30;
 /// The most partitions a topic can have.
@@ -35,6 +39,7 @@ pub struct StoreOptions {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) sync_workers: usize,
     pub(crate) max_open_files: Option<usize>,
+    pub(crate) retention_interval: Duration,
     pub(crate) inline: bool,
     pub(crate) strict: bool,
     pub(crate) existing: bool,
@@ -55,6 +60,7 @@ impl StoreOptions {
             clock: Arc::new(SystemClock),
             sync_workers: 4,
             max_open_files: None,
+            retention_interval: Duration::from_secs(60),
             inline: false,
             strict: false,
             existing: false,
@@ -90,6 +96,14 @@ impl StoreOptions {
     /// open, whatever the limit.
     pub fn max_open_files(mut self, files: usize) -> Self {
         self.max_open_files = Some(files);
+        self
+    }
+
+    /// How long what has expired by its age may stay after the clock was set, or where the machine
+    /// slept: a minute if this is not said, and a millisecond or more. It is otherwise removed when it
+    /// is time; a store in which nothing can expire is not looked at at all.
+    pub fn retention_interval(mut self, interval: Duration) -> Self {
+        self.retention_interval = interval;
         self
     }
 
@@ -138,6 +152,12 @@ impl StoreOptions {
             return Err(Error::InvalidOption {
                 option: "sync_workers",
                 reason: format!("{} is not within 1 to 64", self.sync_workers),
+            });
+        }
+        if self.retention_interval < Duration::from_millis(1) {
+            return Err(Error::InvalidOption {
+                option: "retention_interval",
+                reason: format!("{:?} is less than a millisecond", self.retention_interval),
             });
         }
         let least = if self.inline { 1 } else { LEAST_OPEN_FILES };
@@ -283,6 +303,8 @@ pub struct TopicOptions {
     pub(crate) max_segment_bytes: u64,
     pub(crate) unsettled_bytes: u64,
     pub(crate) durability: Durability,
+    pub(crate) retention: Retention,
+    pub(crate) full_wait: Option<Duration>,
 }
 
 impl Default for TopicOptions {
@@ -293,7 +315,8 @@ impl Default for TopicOptions {
 
 impl TopicOptions {
     /// One partition of bytes without a stated type, records and batches up to 16 MiB, segments
-    /// from 64 KiB doubling to 128 MiB, no limit on the whole; synced as soon as written.
+    /// from 64 KiB doubling to 128 MiB, no limit on the whole, nothing ever removed; synced as soon as
+    /// written.
     pub fn new() -> Self {
         TopicOptions {
             partitions: 1,
@@ -305,6 +328,8 @@ impl TopicOptions {
             max_segment_bytes: 128 << 20,
             unsettled_bytes: 16 << 20,
             durability: Durability::Commit,
+            retention: Retention::forever(),
+            full_wait: None,
         }
     }
 
@@ -334,9 +359,23 @@ impl TopicOptions {
     }
 
     /// How many bytes of records the topic may hold, shared evenly by its partitions; appends
-    /// beyond it are [`Error::TopicFull`].
+    /// beyond it are [`Error::TopicFull`], at once or after they have
+    /// [waited](TopicOptions::wait_when_full) in vain.
     pub fn max_total_bytes(mut self, bytes: u64) -> Self {
         self.max_total_bytes = Some(bytes);
+        self
+    }
+
+    /// An append to a partition that is full waits so long for room, up to a day, before it is
+    /// refused: retention may make it, or somebody who trims by hand.
+    pub fn wait_when_full(mut self, patience: Duration) -> Self {
+        self.full_wait = Some(patience);
+        self
+    }
+
+    /// How long records are kept. Another one counts for what is there already, too.
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
         self
     }
 
@@ -399,6 +438,13 @@ impl TopicOptions {
         )?;
         within("unsettled_bytes", self.unsettled_bytes, 64 << 10, 1 << 30)?;
         self.durability.check()?;
+        self.retention.check()?;
+        if let Some(patience) = self.full_wait.filter(|it| *it > Durability::LONGEST) {
+            return Err(Error::InvalidOption {
+                option: "wait_when_full",
+                reason: format!("{patience:?} is more than a day"),
+            });
+        }
         if self.max_total_bytes == Some(0) {
             within("max_total_bytes", 0, 1, u64::MAX)?;
         }

@@ -111,6 +111,27 @@ pub(crate) struct TopicSettings {
     /// one when somebody asks.
     #[serde(deserialize_with = "stated")]
     pub(crate) sync_after_nanos: Option<u64>,
+    /// How long records are kept, where anything is said about that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<RetentionSettings>,
+    /// How long an append waits for room in a full partition, where it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) full_wait_nanos: Option<u64>,
+}
+
+/// How long a topic keeps its records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetentionSettings {
+    /// Records go when they were appended longer ago than this.
+    #[serde(deserialize_with = "stated")]
+    pub(crate) age_nanos: Option<u64>,
+    /// Records go when so many bytes of newer ones are in their partition.
+    #[serde(deserialize_with = "stated")]
+    pub(crate) bytes: Option<u64>,
+    /// What a required subscription has not committed is kept until so many bytes are behind it.
+    #[serde(deserialize_with = "stated")]
+    pub(crate) required_bytes: Option<u64>,
 }
 
 /// A subscription as it is.
@@ -125,6 +146,9 @@ pub(crate) struct SubscriptionState {
     pub(crate) name: String,
     /// Whether it is paused.
     pub(crate) paused: bool,
+    /// Whether retention may keep records for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) required: bool,
     /// The first offset to read in each partition, for as long as there is no checkpoint.
     pub(crate) start: Vec<u64>,
 }

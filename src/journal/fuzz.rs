@@ -41,6 +41,8 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
         unsettled_bytes: 16 << 20,
         reach_bytes: 16 << 20,
         sync_after_nanos: Some(20_000_000),
+        retention: None,
+        full_wait_nanos: None,
     };
     let end = SegmentEnd {
         segment: 3,
@@ -75,6 +77,7 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
             topic: 1,
             name: "archive".into(),
             paused: true,
+            required: false,
             start: vec![0, 17],
         }),
         Event::SubscriptionDeleted { id: 9 },

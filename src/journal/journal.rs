@@ -27,6 +27,8 @@ const LIMITS: Limits = Limits {
     unsettled: 16 << 20,
     total: None,
     durability: Durability::Commit,
+    full_wait: None,
+    retained: false,
     ahead: true,
 };
 

@@ -39,8 +39,8 @@ mod snapshot;
 mod tests;
 
 pub(crate) use event::{
-    Event, LogEnd, LogStart, Owner, RedoFiles, SegmentEnd, SubscriptionState, TopicSettings,
-    TopicState,
+    Event, LogEnd, LogStart, Owner, RedoFiles, RetentionSettings, SegmentEnd, SubscriptionState,
+    TopicSettings, TopicState,
 };
 pub(crate) use fold::Fold;
 #[cfg(any(test, fuzzing))]

@@ -21,6 +21,8 @@ pub(crate) struct Appender {
     pub(crate) mark: Mark,
     /// The last segment.
     pub(crate) last: Option<Last>,
+    /// When the first record of the last segment was appended, where that is known.
+    pub(crate) began: Option<i64>,
     /// The segment that was active, and will be again, if the log has let go of its files.
     pub(crate) parked: Option<Identity>,
 }
@@ -133,6 +135,7 @@ impl Appender {
             active: None,
             mark: Mark::empty(0, next),
             last: None,
+            began: None,
             parked: None,
         }
     }
@@ -196,6 +199,7 @@ impl Appender {
         let segment = Arc::clone(&active.segment);
         self.active = Some(active);
         self.mark = mark;
+        self.began = None;
         self.last = Some(Last {
             number: spare.number,
             nonce: signature.nonce,
@@ -239,6 +243,9 @@ impl Appender {
         active.records.publish();
         active.index.publish();
         let pace = active.index.pace();
+        if self.mark.records == 0 {
+            self.began = Some(now);
+        }
         self.mark = Mark {
             place,
             next: active.records.next(),

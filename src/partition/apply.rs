@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::appender::{Active, Appender, Last};
+use super::bells::Call;
 use super::due::Demand;
 use super::gate::Gate;
 use super::ledger::Ledger;
@@ -62,7 +63,6 @@ impl Log {
             *last = Link::held(segment);
         }
         let segments = Segments::new(links);
-        let bytes_before = recovery.bytes_before(&plan, active.is_some())?;
         let capacity = appender.last.map(|last| last.capacity);
         let mut log = Log::begin(
             site,
@@ -76,12 +76,12 @@ impl Log {
                 active: active.cloned(),
                 appender,
                 slots,
-                bytes_before,
                 changed: !plan.is_untouched(),
                 damage: std::mem::take(&mut plan.damage),
             },
         );
         log.enter_board();
+        log.count(&log.lock());
         Ok(Arc::new(log))
     }
 
@@ -109,7 +109,8 @@ impl Log {
             kept_since: AtomicU64::new(u64::MAX),
             hurry: AtomicBool::new(false),
             damage: from.damage,
-            bytes_before: AtomicU64::new(from.bytes_before),
+            bytes_before: AtomicU64::new(0),
+            freed: Call::new(),
             changed: AtomicBool::new(from.changed),
             used: AtomicBool::new(true),
             wanted: AtomicU32::new(0),
@@ -132,7 +133,6 @@ pub(super) struct Beginning {
     pub(super) active: Option<Arc<Segment>>,
     pub(super) appender: Appender,
     pub(super) slots: Slots,
-    pub(super) bytes_before: u64,
     pub(super) changed: bool,
     pub(super) damage: Vec<(Damage, Flaw)>,
 }
@@ -244,6 +244,13 @@ impl Recovery<'_> {
                 }
             }
             let done = match aside {
+                // It lies below the log's start, where it is only space.
+                Aside::Remove if number < plan.first => {
+                    if let Err(error) = self.site.remove(number) {
+                        tracing::warn!(log = self.site.log, number, %error, "cannot be removed yet");
+                    }
+                    continue;
+                }
                 Aside::Remove => storage.remove_file(&path),
                 Aside::Keep => match self.quarantine(number, &path) {
                     // There is no room for another folder: under a name that no segment has it is as
@@ -409,6 +416,7 @@ impl Recovery<'_> {
                 nonce: identity.nonce,
                 capacity: identity.layout.capacity,
             }),
+            began: None,
             parked: None,
         };
         if sealed {
@@ -427,21 +435,5 @@ impl Recovery<'_> {
         let active = Active::resume(self.site, last.file, identity, backend, mark)?;
         appender.active = Some(active);
         Ok((appender, slots))
-    }
-
-    /// Bytes of the segments before the active one; only a log with a limit needs to know.
-    fn bytes_before(&self, plan: &Plan, active: bool) -> Result<u64> {
-        let Some(last) = plan.last.filter(|_| self.setting.limits.total.is_some()) else {
-            return Ok(0);
-        };
-        let mut bytes = 0;
-        let end = if active { last } else { last + 1 };
-        for number in plan.first..end {
-            let path = self.site.segment(number);
-            let file = self.site.storage.open(&path, Access::Read);
-            let length = file.and_then(|file| file.len());
-            bytes += length.map_err(|error| Error::io("inspect", &path, error))?;
-        }
-        Ok(bytes)
     }
 }

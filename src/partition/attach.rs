@@ -80,7 +80,6 @@ impl Beginning {
             active: None,
             appender: Appender::nothing(next),
             slots: Slots::none(),
-            bytes_before: 0,
             changed: false,
             damage: Vec::new(),
         }

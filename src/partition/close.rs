@@ -90,29 +90,6 @@ impl Log {
         self.wake_all();
     }
 
-    /// With which segment the log would begin, and at which offset, if every segment went that lies
-    /// wholly below `offset` and is safe in its own file; nothing if none would go.
-    pub(crate) fn start_before(&self, offset: u64) -> Result<Option<(u32, u64)>> {
-        let links = self.segments.now();
-        let unsettled = self.ledger.read().open;
-        let lowest = unsettled
-            .first()
-            .map_or(u32::MAX, |open| open.segment.number());
-        let mut start = None;
-        for link in links
-            .iter()
-            .skip(1)
-            .take_while(|link| link.number <= lowest)
-        {
-            let base = link.base(&self.site)?;
-            if base > offset {
-                break;
-            }
-            start = Some((link.number, base));
-        }
-        Ok(start)
-    }
-
     /// Removes the segments that lie wholly below `offset`, lowest first and by one caller at a time.
     /// One leaves the list when its removal is durable, and only then does the next one go: so a
     /// failure leaves a chain without a hole, and the next call begins where this one ended. The
@@ -128,19 +105,12 @@ impl Log {
             if base > offset {
                 return Ok(());
             }
-            // Only a log with a limit counts.
-            let limited = self.limits.load().total.is_some();
-            let bytes = limited.then(|| lowest.frames(&self.site, next));
-            let bytes = bytes.and_then(Result::ok).unwrap_or(0);
             self.first.fetch_max(base, Ordering::AcqRel);
             self.show_first(base, next.number);
             if !self.unname(lowest)? {
                 return Ok(());
             }
             self.segments.drop_below(next.number);
-            let before = self.bytes_before.load(Ordering::Relaxed);
-            let left = bytes.min(before);
-            self.bytes_before.fetch_sub(left, Ordering::Relaxed);
         }
     }
 }

@@ -93,6 +93,11 @@ impl Log {
     pub(crate) fn set_limits(self: &Arc<Self>, limits: Limits) {
         let before = self.limits.load();
         self.limits.store(limits);
+        if before.total.is_none() && limits.total.is_some() {
+            self.count(&self.lock());
+        }
+        // Who waits for room may have it.
+        self.freed.make();
         if before.durability != limits.durability {
             self.start_flush();
         }

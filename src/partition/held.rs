@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
 use super::appender::Appender;
 use super::log::{Log, Unlocked};
@@ -23,6 +24,8 @@ pub(crate) enum Lacks {
     Settling,
     /// A segment with room, or the files of a log that has been parked.
     Segment,
+    /// Fewer bytes of records: it holds as many as it may.
+    Room,
 }
 
 /// A log that a transaction holds, with what goes there. Letting go of it undoes it.
@@ -40,11 +43,19 @@ pub(crate) struct Held<'a> {
 
 impl Log {
     /// Waits for what the log lacked; nothing is held meanwhile.
-    pub(crate) fn wait_for(self: &Arc<Self>, lacks: Lacks, room: Room) -> Result<()> {
+    /// Until when it waits for what only others can bring about stands in `patience`, from the first
+    /// such wait of a call on.
+    pub(crate) fn wait_for(
+        self: &Arc<Self>,
+        lacks: Lacks,
+        room: Room,
+        patience: &mut Option<Instant>,
+    ) -> Result<()> {
         self.gate.appends(&self.site)?;
         match lacks {
             Lacks::Settling => self.wait_settled(room),
             Lacks::Segment => self.wait_ready(room),
+            Lacks::Room => self.wait_room(room, patience),
         }
     }
 
@@ -73,7 +84,9 @@ impl Log {
             if !self.has_room(room) {
                 return Ok(Err(Lacks::Settling));
             }
-            self.check_total(&appender, room)?;
+            if !self.check_total(&appender, room)? {
+                return Ok(Err(Lacks::Room));
+            }
             let parked = appender.parked.is_some();
             if parked || !appender.fits(room) && !self.roll(&mut appender, room)? {
                 return Ok(Err(Lacks::Segment));

@@ -1,5 +1,7 @@
 //! The limits of a log.
 
+use std::time::Duration;
+
 use crate::options::Durability;
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
@@ -13,6 +15,10 @@ pub(crate) struct Limits {
     pub(crate) total: Option<u64>,
     /// When what is written is synced.
     pub(crate) durability: Durability,
+    /// How long an append waits for room, where it does.
+    pub(crate) full_wait: Option<Duration>,
+    /// Segments go when they are old, or when there are many.
+    pub(crate) retained: bool,
     /// The next segment is made as soon as the last one has taken over, and shorter where there is no
     /// room: so that a full disk finds it made.
     pub(crate) ahead: bool,
@@ -29,6 +35,9 @@ pub(super) struct Live {
     total: AtomicU64,
     /// [`Durability::word`].
     durability: AtomicU64,
+    /// In nanoseconds; `NONE` for not at all.
+    full_wait: AtomicU64,
+    retained: AtomicBool,
     ahead: AtomicBool,
 }
 
@@ -42,6 +51,8 @@ impl Live {
             unsettled: AtomicU64::new(0),
             total: AtomicU64::new(0),
             durability: AtomicU64::new(0),
+            full_wait: AtomicU64::new(NONE),
+            retained: AtomicBool::new(false),
             ahead: AtomicBool::new(false),
         };
         live.store(limits);
@@ -55,6 +66,9 @@ impl Live {
         set(&self.unsettled, limits.unsettled);
         set(&self.total, limits.total.unwrap_or(NONE));
         set(&self.durability, limits.durability.word());
+        let nanos = |wait: Duration| u64::try_from(wait.as_nanos()).unwrap_or(NONE - 1);
+        set(&self.full_wait, limits.full_wait.map_or(NONE, nanos));
+        self.retained.store(limits.retained, Ordering::Release);
         self.ahead.store(limits.ahead, Ordering::Release);
     }
 
@@ -66,6 +80,10 @@ impl Live {
             unsettled: get(&self.unsettled),
             total: Some(get(&self.total)).filter(|total| *total != NONE),
             durability: Durability::from_word(get(&self.durability)),
+            full_wait: Some(get(&self.full_wait))
+                .filter(|wait| *wait != NONE)
+                .map(Duration::from_nanos),
+            retained: self.retained.load(Ordering::Acquire),
             ahead: self.ahead.load(Ordering::Acquire),
         }
     }

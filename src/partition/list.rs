@@ -19,6 +19,8 @@ pub(crate) struct Link {
     /// What its header says; read when first needed.
     header: OnceLock<Header>,
     view: Mutex<Shown>,
+    /// Bytes of its frames, and when it was last appended to: once its seal is there.
+    sums: OnceLock<(u64, Option<i64>)>,
 }
 
 /// How a segment is seen now.
@@ -37,6 +39,7 @@ impl Link {
             number,
             header: OnceLock::new(),
             view: Mutex::default(),
+            sums: OnceLock::new(),
         })
     }
 
@@ -46,6 +49,7 @@ impl Link {
             number: header.identity.number,
             header: OnceLock::from(header),
             view: Mutex::default(),
+            sums: OnceLock::new(),
         })
     }
 
@@ -58,6 +62,7 @@ impl Link {
                 open: Arc::downgrade(segment),
                 parked: None,
             }),
+            sums: OnceLock::new(),
         })
     }
 
@@ -70,6 +75,7 @@ impl Link {
                 open: Arc::downgrade(segment),
                 parked: None,
             }),
+            sums: OnceLock::new(),
         })
     }
 
@@ -139,11 +145,33 @@ impl Link {
         self.view().open.strong_count() > 0
     }
 
-    /// Bytes of the frames in the segment, which this one follows.
-    pub(crate) fn frames(&self, site: &Site, successor: &Link) -> Result<u64> {
-        let header = self.header(site)?;
+    /// Bytes of the frames in the segment, which this one follows, and when it was last appended to,
+    /// where its seal says that.
+    pub(crate) fn sums(&self, site: &Site, successor: &Link) -> Result<(u64, Option<i64>)> {
+        if let Some(sums) = self.sums.get() {
+            return Ok(*sums);
+        }
+        let known = self.header(site)?;
+        let later;
+        let header = match known.seal {
+            Some(_) => known,
+            // It may have been sealed since that was read.
+            None => {
+                later = site.header(self.number)?.1;
+                &later
+            }
+        };
         let end = end_of(site, header, Some(successor))?;
-        Ok(end.place.saturating_sub(header.identity.layout.records_at))
+        let bytes = end.place.saturating_sub(header.identity.layout.records_at);
+        Ok(match &header.seal {
+            Some(seal) => *self.sums.get_or_init(|| (bytes, seal.last_append)),
+            None => (bytes, None),
+        })
+    }
+
+    /// Where the records of the segment begin.
+    pub(crate) fn records_at(&self, site: &Site) -> Result<u64> {
+        Ok(self.header(site)?.identity.layout.records_at)
     }
 
     fn header(&self, site: &Site) -> Result<&Header> {
@@ -252,19 +280,20 @@ fn end_of(site: &Site, header: &Header, successor: Option<&Link>) -> Result<End>
 #[derive(Debug)]
 pub(crate) struct Segments {
     links: ArcSwap<Vec<Arc<Link>>>,
-    removing: Mutex<()>,
+    removing: Mutex<Vec<u32>>,
 }
 
 impl Segments {
     pub(crate) fn new(links: Vec<Arc<Link>>) -> Segments {
         Segments {
             links: ArcSwap::from_pointee(links),
-            removing: Mutex::new(()),
+            removing: Mutex::default(),
         }
     }
 
-    /// Held by the one who removes segments.
-    pub(crate) fn removing(&self) -> MutexGuard<'_, ()> {
+    /// Held by the one who removes segments; the numbers of those not in the list any more whose files
+    /// could not be removed.
+    pub(crate) fn removing(&self) -> MutexGuard<'_, Vec<u32>> {
         self.removing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::appender::{Appender, Signature};
-use super::bells::Bells;
+use super::bells::{Bells, Call};
 use super::due::Demand;
 use super::following::Following;
 use super::gate::Gate;
@@ -51,6 +51,8 @@ pub(crate) struct Setting {
     pub(crate) bells: Arc<Bells>,
     /// Where readers in other processes look.
     pub(crate) board: Option<Arc<Board>>,
+    /// Made when retention may have something to do.
+    pub(crate) retain: Arc<Call>,
 }
 
 /// One partition's records: one writer at a time, any number of readers.
@@ -84,6 +86,8 @@ pub(crate) struct Log {
     pub(super) damage: Vec<(Damage, Flaw)>,
     /// Bytes of the segments before those that this owner writes.
     pub(super) bytes_before: AtomicU64,
+    /// Made when some of them are gone.
+    pub(super) freed: Call,
     /// Whether anything has changed since the recorded end.
     pub(super) changed: AtomicBool,
     /// Whether it has been used since somebody looked for a log to park.
@@ -192,11 +196,11 @@ impl Log {
             keep,
             ..Room::of(records)
         };
-        let mut wanted = None;
+        let (mut wanted, mut patience) = (None, None);
         loop {
             match self.attempt(records, room, now, &mut wanted)? {
                 Ok(offsets) => return Ok(offsets),
-                Err(lacks) => self.wait_for(lacks, room)?,
+                Err(lacks) => self.wait_for(lacks, room, &mut patience)?,
             }
         }
     }
@@ -239,6 +243,9 @@ impl Log {
         if !self.has_room_behind(appender.bytes, room) {
             return Ok(Err(Lacks::Settling));
         }
+        if !self.check_total(&appender, room)? {
+            return Ok(Err(Lacks::Room));
+        }
         let written = self.write_here(appender, records, room, now)?;
         if written.is_none() {
             wanted.get_or_insert_with(|| Wanted::by(self));
@@ -254,7 +261,6 @@ impl Log {
         room: Room,
         now: i64,
     ) -> Result<Option<Range<u64>>> {
-        self.check_total(&appender, room)?;
         if appender.parked.is_some() {
             return Ok(None);
         }
@@ -319,6 +325,7 @@ impl Log {
         self.written.wake();
         self.settled_bytes.wake();
         self.shelf.wake();
+        self.freed.make();
         self.setting.bells.ring();
     }
 
@@ -359,23 +366,6 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn check_total(&self, appender: &Appender, room: Room) -> Result<()> {
-        let Some(limit) = self.limits.load().total else {
-            return Ok(());
-        };
-        let start = appender.identity().map(|it| it.layout.records_at);
-        let here = start.map_or(0, |start| appender.mark.place - start);
-        let used = self.bytes_before.load(Ordering::Relaxed) + here + room.bytes;
-        if used > limit {
-            return Err(Error::TopicFull {
-                topic: self.site.topic(),
-                used,
-                limit,
-            });
-        }
-        Ok(())
-    }
-
     fn is_half_full(&self, appender: &Appender) -> bool {
         appender.active.as_ref().is_some_and(|active| {
             let layout = active.segment.identity.layout;
@@ -390,9 +380,14 @@ impl Log {
         // Not `clamp`: of limits that are being changed one may be the old one.
         let natural = last.map_or(limits.first_segment, |last| {
             let longest = limits.max_segment.max(limits.first_segment);
-            last.saturating_mul(2)
-                .max(limits.first_segment)
-                .min(longest)
+            let used = self.ledger.read().mark.place;
+            // One that ends by its age need not be followed by a longer one.
+            let next = match limits.retained && used < last / 2 {
+                true if used < last / 4 => last / 2,
+                true => last,
+                false => last.saturating_mul(2),
+            };
+            next.max(limits.first_segment).min(longest)
         });
         natural.next_multiple_of(PAGE)
     }
@@ -422,6 +417,9 @@ impl Log {
         self.segments.push(&Link::held(&segment));
         self.ledger.rolled(&segment, appender.mark);
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
+        if self.limits.load().retained {
+            self.setting.retain.make();
+        }
         Ok(true)
     }
 

@@ -207,11 +207,8 @@ impl Log {
         let aside = site.dir.join(used_name(lowest.number));
         let kept = keeps && self.rename_used(&path, &aside);
         if !kept {
-            match site.storage.remove_file(&path) {
-                // An earlier call has removed it, and could not make that durable.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|error| Error::io("remove", &path, error))?,
-            }
+            // Where it is not there, an earlier call has removed it, and could not make that durable.
+            site.remove(lowest.number)?;
         }
         let synced = sync_dir(site);
         if kept {

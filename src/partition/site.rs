@@ -67,6 +67,16 @@ impl Site {
         }
     }
 
+    /// Removes the file of a segment, which may be gone already: the next sync of the folder makes it
+    /// durable.
+    pub(super) fn remove(&self, number: u32) -> Result<()> {
+        let path = self.segment(number);
+        match self.storage.remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|error| Error::io("remove", &path, error)),
+        }
+    }
+
     /// Offsets of the log.
     pub(crate) fn span(&self, offsets: Range<u64>) -> Span {
         Span {

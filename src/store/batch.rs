@@ -71,11 +71,7 @@ impl Topic {
         let (mut writable, route) = self.prepare(records, caps)?;
         let partition = match route {
             Route::Together(partition) => partition,
-            Route::Spread(_) => {
-                let owned = records.iter().cloned().map(Record::into_owned);
-                let (topic, owned) = (self.clone(), owned.collect::<Vec<_>>());
-                return offload(move || topic.write(&owned, caps)).await;
-            }
+            Route::Spread(_) => return self.write_elsewhere(records, caps).await,
         };
         let log = self.log_async(partition).await?;
         if records.is_empty() {
@@ -83,8 +79,19 @@ impl Topic {
         }
         let now = self.store.shared().options.clock.now();
         stamp(&mut writable, records, now);
-        let offsets = log.write_async(&writable, now).await?;
-        Ok(Written::To(partition, offsets))
+        match log.write_async(&writable, now).await {
+            Err(Error::TopicFull { .. }) if self.inner.limits().full_wait.is_some() => {
+                self.write_elsewhere(records, caps).await
+            }
+            written => Ok(Written::To(partition, written?)),
+        }
+    }
+
+    /// As [`Topic::write`], on a thread of its own.
+    async fn write_elsewhere(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
+        let owned = records.iter().cloned().map(Record::into_owned);
+        let (topic, owned) = (self.clone(), owned.collect::<Vec<_>>());
+        offload(move || topic.write(&owned, caps)).await
     }
 
     /// A partition's log, opened elsewhere if it is not open yet.

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::inner::{Inner, TopicInner};
 use super::log_cell::{LogCell, folder_name, refuse_links_only, site};
 use super::open::{discard, empty_trash};
 use super::transaction::{Part, commit};
 use crate::error::{Error, Result};
-use crate::journal::{Event, TopicSettings, TopicState};
-use crate::options::TopicOptions;
+use crate::journal::{Event, RetentionSettings, TopicSettings, TopicState};
+use crate::options::{Retention, TopicOptions};
 use crate::segment::Writable;
 use crate::sys::Storage;
 
@@ -86,6 +87,7 @@ fn change(store: &Inner, topic: &TopicInner, options: &TopicOptions) -> Result<(
     for log in topic.all_open_logs() {
         log.set_limits(topic.limits());
     }
+    store.setting.retain.make();
     Ok(())
 }
 
@@ -104,7 +106,17 @@ fn settings(options: &TopicOptions, reach: u64) -> TopicSettings {
             .max(options.max_batch_bytes)
             .max(options.max_record_bytes),
         sync_after_nanos: options.durability.nanos(),
+        retention: (options.retention != Retention::forever()).then(|| RetentionSettings {
+            age_nanos: options.retention.age.map(nanos),
+            bytes: options.retention.bytes,
+            required_bytes: options.retention.required,
+        }),
+        full_wait_nanos: options.full_wait.map(nanos),
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Ends a topic for good, behind everything written before and with these last records for its

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 use super::budget::Budget;
 use super::log_cell::LogCell;
@@ -11,7 +12,7 @@ use super::reading::Reading;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Journal, Pending, TopicSettings, TopicState};
-use crate::options::{Durability, StoreOptions};
+use crate::options::{Durability, Retention, StoreOptions};
 use crate::partition::{Bells, Limits, Log, Setting};
 use crate::sys::{Lock, Volume};
 
@@ -45,6 +46,8 @@ pub(crate) struct Inner {
     pub(super) pending: Mutex<Pending>,
     /// The thread that opens them.
     pub(super) recovering: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// The thread that removes what has expired, once there is a topic in which something can.
+    pub(super) keeping: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 /// The next ids to give; none is ever given twice.
@@ -108,6 +111,18 @@ impl LiveCaps {
         self.batch
             .store(settings.max_batch_bytes, Ordering::Release);
         self.durability.store(durability.word(), Ordering::Release);
+    }
+}
+
+/// What settings say about how long records are kept.
+fn retention(settings: &TopicSettings) -> Retention {
+    let Some(stated) = &settings.retention else {
+        return Retention::forever();
+    };
+    Retention {
+        age: stated.age_nanos.map(Duration::from_nanos),
+        bytes: stated.bytes,
+        required: stated.required_bytes,
     }
 }
 
@@ -253,14 +268,24 @@ impl TopicInner {
     pub(super) fn limits(&self) -> Limits {
         let settings = self.settings();
         let partitions = u64::from(self.partitions()).max(1);
+        let retention = retention(&settings);
+        let longest = retention.segment_bytes().unwrap_or(u64::MAX);
+        let longest = longest.max(settings.first_segment_bytes);
         Limits {
             first_segment: settings.first_segment_bytes,
-            max_segment: settings.max_segment_bytes,
+            max_segment: settings.max_segment_bytes.min(longest),
             unsettled: settings.unsettled_bytes,
             total: settings.max_total_bytes.map(|total| total / partitions),
             durability: Durability::from_nanos(settings.sync_after_nanos),
+            full_wait: settings.full_wait_nanos.map(Duration::from_nanos),
+            retained: retention.is_limited(),
             ahead: false,
         }
+    }
+
+    /// How long its records are kept.
+    pub(super) fn retention(&self) -> Retention {
+        retention(&self.settings())
     }
 
     /// Waits until everything written so far is durable. What goes wrong with one partition does

@@ -290,8 +290,11 @@ pub(super) fn promises(fold: &Fold, id: u64, closed: bool, pending: &Pending) ->
     let reach = topic.map_or(0, |topic| topic.settings.reach_bytes);
     let start = log.and_then(|log| log.start.as_ref());
     let end = log.and_then(|log| log.end.as_ref());
+    let stated = end.and_then(|end| end.end.as_ref());
+    // Of a segment that retention has removed since nothing is promised any more.
+    let first = start.map_or(0, |start| start.segment);
     Promises {
-        end: end.and_then(|end| end.end.as_ref()).map(recorded),
+        end: stated.filter(|end| end.segment >= first).map(recorded),
         clean: closed && end.is_some_and(|end| end.exact),
         floor: fold.promise(id),
         start: Some(start.map_or(0, |start| start.segment)),

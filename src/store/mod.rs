@@ -36,6 +36,7 @@ pub use inspect::{LogReport, VerifyReport, verify};
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};
+pub use retention::{Audit, PartitionAudit, Reason, Removal};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;

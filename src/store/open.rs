@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, TopicState, site};
 use crate::options::StoreOptions;
-use crate::partition::{Bells, Limits, Setting, Site, unsupported};
+use crate::partition::{Bells, Call, Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
 use crate::sys::{Access, Backend, BoardPlace, Kind, Lock, LockError, Parentage, Storage, Volume};
 
@@ -86,6 +86,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         journal_damaged: opened.damaged,
         pending: Mutex::new(opened.pending),
         recovering: Mutex::new(None),
+        keeping: Mutex::new(None),
         options,
     });
     Ok(inner)
@@ -112,6 +113,7 @@ pub(super) fn setting(
         parentage: Arc::new(Parentage::new()),
         bells: Arc::new(Bells::new()),
         board: None,
+        retain: Arc::new(Call::new()),
     })
 }
 

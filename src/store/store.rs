@@ -10,6 +10,7 @@ use super::inner::{Inner, TopicInner};
 use super::leftovers;
 use super::open::{open, open_all};
 use super::open_reading::{close_reading, open_reading};
+use super::retention;
 use super::topic::Topic;
 use crate::error::{Error, Result};
 use crate::flush::{is_serving, serving};
@@ -154,6 +155,7 @@ impl Store {
             open_all(store.shared())?;
         }
         leftovers::start(store.shared());
+        retention::keep(store.shared());
         Ok(store)
     }
 
@@ -247,6 +249,7 @@ impl Store {
     /// [`Error::InvalidName`], [`Error::InvalidOption`], [`Error::TopicMismatch`].
     pub fn create_topic(&self, name: &str, options: TopicOptions) -> Result<Topic> {
         let topic = catalog::create(self.shared(), name, &options)?;
+        retention::keep(self.shared());
         Ok(self.handle(topic))
     }
 
@@ -406,6 +409,7 @@ fn close_once(inner: &Arc<Inner>) -> Result<()> {
     inner.closed.store(true, Ordering::Release);
     drop(catalog);
     leftovers::stop(inner);
+    retention::stop(inner);
     let mut first = Ok(());
     let mut keep = |result: Result<()>| {
         if first.is_ok() {

@@ -27,6 +27,7 @@ pub struct SubscriptionBuilder {
     topic: Topic,
     name: String,
     start: Start,
+    required: Option<bool>,
 }
 
 impl SubscriptionBuilder {
@@ -35,7 +36,15 @@ impl SubscriptionBuilder {
             topic,
             name: name.to_owned(),
             start: Start::Earliest,
+            required: None,
         }
+    }
+
+    /// Retention may keep for it what it has not committed, where the topic is told to
+    /// ([`Retention::keep_required`](crate::Retention::keep_required)).
+    pub fn required(mut self) -> Self {
+        self.required = Some(true);
+        self
     }
 
     /// Where it starts the first time. A stored checkpoint always wins.
@@ -68,6 +77,7 @@ impl SubscriptionBuilder {
                     topic,
                     name: self.name.clone(),
                     paused: false,
+                    required: self.required.unwrap_or(false),
                     start: cursors.iter().map(Cursor::offset).collect(),
                 };
                 ids.subscription += 1;

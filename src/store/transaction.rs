@@ -44,7 +44,7 @@ pub(super) fn commit(
     events: &[Event],
     now: i64,
 ) -> Result<Vec<Range<u64>>> {
-    let mut wanted = Vec::new();
+    let (mut wanted, mut patience) = (Vec::new(), None);
     loop {
         let logs = parts
             .iter()
@@ -57,7 +57,8 @@ pub(super) fn commit(
         };
         drop(claims);
         wanted.push(lacking.log.want_files());
-        lacking.log.wait_for(lacking.lacks, lacking.room)?;
+        let (lacks, room) = (lacking.lacks, lacking.room);
+        lacking.log.wait_for(lacks, room, &mut patience)?;
     }
 }
 

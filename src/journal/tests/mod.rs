@@ -25,6 +25,8 @@ fn settings() -> TopicSettings {
         unsettled_bytes: 1 << 24,
         reach_bytes: 1 << 24,
         sync_after_nanos: None,
+        retention: None,
+        full_wait_nanos: None,
     }
 }
 
@@ -54,6 +56,7 @@ fn subscription(id: u64, topic: u64, name: &str, start: &[u64]) -> Event {
         topic,
         name: name.into(),
         paused: false,
+        required: false,
         start: start.to_vec(),
     })
 }

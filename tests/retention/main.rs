@@ -1,0 +1,13 @@
+//! Retention: what goes, when, and that an audit tells exactly that.
+
+#[path = "../machine/mod.rs"]
+mod machine;
+
+mod background;
+mod cuts;
+mod full;
+mod kit;
+mod policy;
+mod random;
+mod required;
+mod trouble;
