@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::append::Append;
+use crate::commands::config::Config;
 use crate::commands::create::Create;
 use crate::commands::demo::Demo;
 use crate::commands::read::Read;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Read(Read),
     Tail(Tail),
     Topics(Topics),
+    Config(Config),
     Verify(Verify),
 }
 

@@ -33,6 +33,13 @@ pub(crate) enum Failure {
         cause: Box<Error>,
     },
 
+    /// A configuration is not one, or the store does not take it.
+    #[error("{file}: {cause}")]
+    Config {
+        file: String,
+        cause: tidelog_config::Error,
+    },
+
     /// A store that the demo did not make, or not all of.
     #[error("the demo's topic holds something else: {0}; give it another folder with --store")]
     NotTheDemo(String),
@@ -44,6 +51,15 @@ impl Failure {
         match self {
             Failure::Engine(error) => Exit::from(error),
             Failure::Line { cause, .. } => Exit::from(cause.as_ref()),
+            Failure::Config { cause, .. } => match cause {
+                tidelog_config::Error::Refused { cause, .. } => Exit::from(cause),
+                tidelog_config::Error::Read { source, .. }
+                    if source.kind() == io::ErrorKind::NotFound =>
+                {
+                    Exit::NotFound
+                }
+                _ => Exit::Usage,
+            },
             Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Failure::Input { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Exit::NotFound

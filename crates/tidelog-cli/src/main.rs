@@ -10,7 +10,6 @@ mod out;
 mod place;
 mod progress;
 mod records;
-mod size;
 mod store;
 
 use std::io::Write as _;

@@ -3,12 +3,12 @@
 use clap::Args;
 use serde::Serialize;
 use tidelog::TopicOptions;
+use tidelog_config::Size;
 
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::out::{Out, count};
-use crate::size;
 use crate::store::with_any;
 
 /// Make a topic, and the store where there is none
@@ -27,20 +27,20 @@ pub(crate) struct Create {
     content_type: String,
 
     /// The largest record, with key and headers [default: 16MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    max_record: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    max_record: Option<Size>,
 
     /// The largest batch [default: 16MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    max_batch: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    max_batch: Option<Size>,
 
     /// How much the whole topic may hold [default: no limit]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    max_total: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    max_total: Option<Size>,
 
     /// The size that segment files double up to [default: 128MiB]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    max_segment: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    max_segment: Option<Size>,
 
     #[command(flatten)]
     common: Common,
@@ -91,16 +91,16 @@ impl Create {
             .partitions(self.partitions)
             .content_type(&self.content_type);
         if let Some(bytes) = self.max_record {
-            options = options.max_record_bytes(bytes);
+            options = options.max_record_bytes(bytes.0);
         }
         if let Some(bytes) = self.max_batch {
-            options = options.max_batch_bytes(bytes);
+            options = options.max_batch_bytes(bytes.0);
         }
         if let Some(bytes) = self.max_total {
-            options = options.max_total_bytes(bytes);
+            options = options.max_total_bytes(bytes.0);
         }
         if let Some(bytes) = self.max_segment {
-            options = options.max_segment_bytes(bytes);
+            options = options.max_segment_bytes(bytes.0);
         }
         options
     }

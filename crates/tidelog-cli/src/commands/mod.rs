@@ -1,6 +1,7 @@
 //! One file for each command.
 
 pub(crate) mod append;
+pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod demo;
 pub(crate) mod read;
@@ -16,6 +17,7 @@ use crate::failure::Result;
 pub(crate) fn run(command: &Command) -> Result<Exit> {
     match command {
         Command::Demo(demo) => demo.run(),
+        Command::Config(config) => config.run(),
         Command::Create(create) => create.run(),
         Command::Append(append) => append.run(),
         Command::Read(read) => read.run(),

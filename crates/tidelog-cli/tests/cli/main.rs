@@ -1,6 +1,7 @@
 //! The command as a shell sees it: what goes in, what comes out, and the exit code.
 
 mod append;
+mod config;
 mod demo;
 mod kill;
 mod pipes;
