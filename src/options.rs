@@ -40,6 +40,7 @@ pub struct StoreOptions {
     pub(crate) sync_workers: usize,
     pub(crate) max_open_files: Option<usize>,
     pub(crate) retention_interval: Duration,
+    pub(crate) metrics_interval: Option<Duration>,
     pub(crate) inline: bool,
     pub(crate) strict: bool,
     pub(crate) existing: bool,
@@ -61,6 +62,7 @@ impl StoreOptions {
             sync_workers: 4,
             max_open_files: None,
             retention_interval: Duration::from_secs(60),
+            metrics_interval: None,
             inline: false,
             strict: false,
             existing: false,
@@ -104,6 +106,18 @@ impl StoreOptions {
     /// is time; a store in which nothing can expire is not looked at at all.
     pub fn retention_interval(mut self, interval: Duration) -> Self {
         self.retention_interval = interval;
+        self
+    }
+
+    /// Tells the store's figures to the recorder of the `metrics` facade that the program has installed,
+    /// again and again; nothing if this is not said. A thread of its own does it, so that a recorder that
+    /// is slow or panics harms nobody. It also warns, through `tracing`, when the file system has less
+    /// than a GiB left, or a topic nine tenths of what it may hold.
+    ///
+    /// The names are `tidelog_store_*`, `tidelog_topic_*`, `tidelog_partition_*` and
+    /// `tidelog_subscription_*`; see [`Metrics`](crate::Metrics).
+    pub fn metrics_interval(mut self, interval: Duration) -> Self {
+        self.metrics_interval = Some(interval);
         self
     }
 

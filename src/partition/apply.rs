@@ -23,6 +23,7 @@ use super::window::Window;
 use crate::error::{Error, Flaw, Result};
 use crate::format::{Entry, Layout, Sector, Slot};
 use crate::segment::{Header, Segment, file_name};
+use crate::sync::tally::Tally;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Watermark};
 use crate::sys::Access;
 
@@ -113,6 +114,7 @@ impl Log {
             freed: Call::new(),
             changed: AtomicBool::new(from.changed),
             used: AtomicBool::new(true),
+            append_times: Tally::default(),
             wanted: AtomicU32::new(0),
             entry: None,
             following: None,

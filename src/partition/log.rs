@@ -26,6 +26,7 @@ use crate::format::{Layout, PAGE};
 use crate::index::INTERVAL;
 use crate::options::{MAX_RECORD_BYTES, Visibility};
 use crate::segment::{Room, Writable};
+use crate::sync::tally::Tally;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, Watermark};
 use crate::sys::{Backend, Clock, Parentage};
 
@@ -96,6 +97,8 @@ pub(crate) struct Log {
     pub(super) entry: Option<Entry>,
     /// Where it is followed, if another process writes it.
     pub(super) following: Option<Following>,
+    /// How long durable appends took.
+    pub(super) append_times: Tally,
     /// How many appends have waited for files of it, and would wait again if they were let go of.
     pub(super) wanted: AtomicU32,
 }

@@ -8,6 +8,7 @@ mod bells;
 mod close;
 mod cursor;
 mod due;
+mod figures;
 mod following;
 mod full;
 mod gate;

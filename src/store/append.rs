@@ -1,6 +1,7 @@
 //! Appending, waiting for durability or not, and flushing.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::ack::Ack;
 use super::batch::Written;
@@ -197,11 +198,13 @@ impl Topic {
 
     /// As `append_durably`, without blocking.
     pub(super) async fn append_durably_async(&self, records: &[Record<'_>]) -> Result<Positions> {
+        let begun = Instant::now();
         let caps = self.inner.caps();
         self.check_waits(caps)?;
         let written = self.write_async(records, caps).await?;
         if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
             log.until_durable(offsets.clone()).await?;
+            log.append_times().add(begun.elapsed());
             self.note_settled(*partition);
         }
         Ok(self.positions_of(&written))
@@ -214,11 +217,13 @@ impl Topic {
     }
 
     fn append_durably(&self, records: &[Record<'_>]) -> Result<Positions> {
+        let begun = Instant::now();
         let caps = self.inner.caps();
         self.check_waits(caps)?;
         let written = self.write(records, caps)?;
         if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
             log.wait_durable(offsets.clone())?;
+            log.append_times().add(begun.elapsed());
             self.note_settled(*partition);
         }
         Ok(self.positions_of(&written))

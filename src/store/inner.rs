@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(super) journal_damaged: usize,
     /// Redo of logs that have not been opened yet.
     pub(super) pending: Mutex<Pending>,
+    /// The thread that tells figures.
+    pub(super) exporting: Mutex<Option<super::metrics::Exporter>>,
     /// The thread that opens them.
     pub(super) recovering: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// The thread that removes what has expired, once there is a topic in which something can.
@@ -161,7 +163,7 @@ impl Inner {
     }
 
     /// Whether this handle is one that writes.
-    fn check_writes(&self) -> Result<()> {
+    pub(super) fn check_writes(&self) -> Result<()> {
         match &self.reading {
             Some(_) => Err(Error::ReadOnly {
                 path: self.root.clone(),

@@ -10,7 +10,7 @@ use super::reading::Reading;
 use crate::error::{Error, Result};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, Pending, RedoFiles, SegmentEnd};
-use crate::partition::{Log, Mark, Promises, RecordedEnd, Setting, Site};
+use crate::partition::{Cursor, Log, Mark, Promises, RecordedEnd, Setting, Site};
 use crate::sys::{Kind, Storage};
 
 /// Bytes that a frame may take beyond what its topic limits.
@@ -29,6 +29,8 @@ pub(crate) struct LogCell {
     refused: Mutex<Option<Error>>,
     /// The journal says that it has held durable records.
     settled: AtomicBool,
+    /// The time of the first record that is there, and its offset, as last looked for.
+    oldest: Mutex<Option<(u64, i64)>>,
 }
 
 impl LogCell {
@@ -39,6 +41,7 @@ impl LogCell {
             opening: Mutex::new(()),
             refused: Mutex::new(None),
             settled: AtomicBool::new(false),
+            oldest: Mutex::new(None),
         }
     }
 
@@ -54,6 +57,22 @@ impl LogCell {
     pub(super) fn get_settled(&self) -> Option<&Arc<Log>> {
         let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         self.get()
+    }
+
+    /// The time of the first durable record that is there, if the log is open and has one.
+    pub(super) fn oldest(&self) -> Option<i64> {
+        let log = self.get()?;
+        let first = log.first();
+        let mut known = self.oldest.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none_or(|(offset, _)| offset != first) {
+            let mut cursor = Cursor::new(Arc::clone(log), first);
+            let time = match cursor.next(u64::MAX) {
+                Ok(found) => found.map(|lent| lent.frame.timestamp()),
+                Err(_) => None,
+            };
+            *known = time.map(|time| (first, time));
+        }
+        known.map(|(_, time)| time)
     }
 
     /// Why it takes no appends: it has failed, or could not be opened when that was last tried.

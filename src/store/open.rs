@@ -86,6 +86,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         journal_damaged: opened.damaged,
         pending: Mutex::new(opened.pending),
         recovering: Mutex::new(None),
+        exporting: Mutex::new(None),
         keeping: Mutex::new(None),
         options,
     });

@@ -57,6 +57,7 @@ pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inn
         ended: OnceLock::new(),
         pending: Mutex::new(Pending::default()),
         recovering: Mutex::new(None),
+        exporting: Mutex::new(None),
         keeping: Mutex::new(None),
         options,
     }))

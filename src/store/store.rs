@@ -8,6 +8,7 @@ use super::catalog;
 use super::closing::Closing;
 use super::inner::{Inner, TopicInner};
 use super::leftovers;
+use super::metrics;
 use super::open::{open, open_all};
 use super::open_reading::{close_reading, open_reading};
 use super::retention;
@@ -44,20 +45,24 @@ pub struct Store {
 
 /// Closes the store when the last handle goes.
 #[derive(Debug)]
-pub(super) struct Owned(pub(super) Arc<Inner>);
+pub(super) struct Owned {
+    shared: Arc<Inner>,
+    /// Somebody may have none of these any more and mean that it is closed.
+    closes: bool,
+}
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        if self.0.setting.parentage.is_child() {
+        if self.shared.setting.parentage.is_child() {
             // Nothing of it may be let go of here: not the lock, nor the threads, which are not
             // there. So it is forgotten.
-            std::mem::forget(Arc::clone(&self.0));
+            std::mem::forget(Arc::clone(&self.shared));
             return;
         }
-        if self.0.ended.get().is_some() {
+        if !self.closes || self.shared.ended.get().is_some() {
             return;
         }
-        if let Err(error) = close(&self.0) {
+        if let Err(error) = close(&self.shared) {
             tracing::error!(%error, "closing a store that was dropped");
         }
     }
@@ -148,14 +153,13 @@ impl Store {
     /// As [`Store::open`], with options.
     pub fn open_with(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
         let inner = open(path.as_ref(), options)?;
-        let store = Store {
-            inner: Arc::new(Owned(inner)),
-        };
+        let store = Store::owning(inner);
         if store.shared().options.strict {
             open_all(store.shared())?;
         }
         leftovers::start(store.shared());
         retention::keep(store.shared());
+        metrics::start(store.shared());
         Ok(store)
     }
 
@@ -201,12 +205,24 @@ impl Store {
 
     /// As [`Store::open_read_only`], with options.
     pub fn open_read_only_with(path: impl AsRef<Path>, options: StoreOptions) -> Result<Store> {
-        let inner = Arc::new(Owned(open_reading(path.as_ref(), options)?));
-        Ok(Store { inner })
+        Ok(Store::owning(open_reading(path.as_ref(), options)?))
+    }
+
+    fn owning(shared: Arc<Inner>) -> Store {
+        let closes = true;
+        let inner = Arc::new(Owned { shared, closes });
+        Store { inner }
+    }
+
+    /// A handle for the store's own threads: that it goes does not close the store.
+    pub(super) fn inside(shared: Arc<Inner>) -> Store {
+        let closes = false;
+        let inner = Arc::new(Owned { shared, closes });
+        Store { inner }
     }
 
     pub(super) fn shared(&self) -> &Arc<Inner> {
-        &self.inner.0
+        &self.inner.shared
     }
 
     fn handle(&self, topic: Arc<TopicInner>) -> Topic {
@@ -410,6 +426,7 @@ fn close_once(inner: &Arc<Inner>) -> Result<()> {
     drop(catalog);
     leftovers::stop(inner);
     retention::stop(inner);
+    metrics::stop(inner);
     let mut first = Ok(());
     let mut keep = |result: Result<()>| {
         if first.is_ok() {

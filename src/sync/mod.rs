@@ -21,9 +21,10 @@ pub(crate) use loom::thread::{Thread, current as this_thread};
 pub(crate) mod bell;
 #[cfg(all(test, loom))]
 mod loom_tests;
+pub(crate) mod tally;
 mod watermark;
 
-pub(crate) use watermark::{Place, Watermark};
+pub(crate) use watermark::{Place, Waited, Watermark};
 
 /// Sleeps until somebody unparks this thread, or for no reason; false if the deadline has passed.
 #[cfg(not(loom))]

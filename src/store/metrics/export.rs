@@ -1,0 +1,201 @@
+//! Figures told to the recorder that the program has installed, now and then, by a thread of their own.
+//!
+//! A recorder is other people's code. It is called by this thread only, while nothing of the store is
+//! held: one that panics is tried again, one that is slow is late, and one that never comes back is left
+//! behind when the store is closed.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use metrics::{counter, gauge, histogram};
+
+use super::latency::Latency;
+use super::{Metrics, TopicMetrics};
+use crate::store::inner::Inner;
+use crate::store::store::Store;
+use crate::sync::{Waited, Watermark};
+
+/// A topic that is so full is warned of, once until it is not.
+const NEARLY_FULL: f64 = 0.9;
+/// A file system with less left than this is warned of, in the same way.
+const LITTLE_SPACE: u64 = 1 << 30;
+/// How long closing a store waits for a recorder.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The thread, and what ends it.
+#[derive(Debug)]
+pub(crate) struct Exporter {
+    thread: JoinHandle<()>,
+    ended: Arc<Watermark>,
+    done: Arc<Watermark>,
+}
+
+/// Starts it, if the store's options ask for it.
+pub(crate) fn start(store: &Arc<Inner>) {
+    let Some(interval) = store.options.metrics_interval else {
+        return;
+    };
+    if store.options.inline || store.reading.is_some() {
+        return;
+    }
+    let (ended, done) = (Arc::new(Watermark::new(0)), Arc::new(Watermark::new(0)));
+    let inner = Arc::downgrade(store);
+    let theirs = (Arc::clone(&ended), Arc::clone(&done));
+    let spawned = std::thread::Builder::new()
+        .name("tidelog-metrics".to_owned())
+        .spawn(move || {
+            let mut told = Told::default();
+            let look = || Store::inside(inner.upgrade()?).metrics().ok();
+            while let Some(metrics) = look() {
+                told.pass(&metrics);
+                let deadline = Instant::now().checked_add(interval);
+                if theirs.0.wait_past(0, deadline, || false) != Waited::TimedOut {
+                    break;
+                }
+            }
+            theirs.1.advance(1);
+        });
+    match spawned {
+        Ok(thread) => {
+            let exporter = Exporter {
+                thread,
+                ended,
+                done,
+            };
+            *slot(store) = Some(exporter);
+        }
+        Err(error) => tracing::warn!(%error, "no figures are told"),
+    }
+}
+
+/// Ends it, and waits for it unless a recorder keeps it.
+pub(crate) fn stop(store: &Inner) {
+    let Some(exporter) = slot(store).take() else {
+        return;
+    };
+    exporter.ended.advance(1);
+    let deadline = Instant::now().checked_add(PATIENCE);
+    exporter.done.wait_past(0, deadline, || false);
+    if exporter.done.get() == 0 {
+        tracing::warn!("the recorder of metrics does not come back, and is left behind");
+        return;
+    }
+    if exporter.thread.join().is_err() {
+        tracing::error!("telling figures panicked");
+    }
+}
+
+fn slot(store: &Inner) -> std::sync::MutexGuard<'_, Option<Exporter>> {
+    store
+        .exporting
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the recorder has been told.
+#[derive(Default)]
+struct Told {
+    latencies: BTreeMap<(String, u32), Latency>,
+    /// What has been warned of: a topic, or the file system, which has no name.
+    warned: BTreeMap<String, bool>,
+}
+
+impl Told {
+    fn pass(&mut self, metrics: &Metrics) {
+        if catch_unwind(AssertUnwindSafe(|| self.tell(metrics))).is_err() {
+            tracing::error!("the recorder of metrics panicked");
+        }
+        self.warn(metrics);
+    }
+
+    fn tell(&mut self, metrics: &Metrics) {
+        if let Some(free) = metrics.free_bytes {
+            gauge!("tidelog_store_free_bytes").set(free as f64);
+        }
+        gauge!("tidelog_store_unsettled_bytes").set(metrics.unsettled_bytes as f64);
+        gauge!("tidelog_store_failed_partitions").set(metrics.failed_partitions as f64);
+        gauge!("tidelog_store_unopened_redo").set(metrics.unopened_redo as f64);
+        for topic in &metrics.topics {
+            tell_topic(topic);
+            self.tell_partitions(topic);
+            tell_subscriptions(topic);
+        }
+    }
+
+    fn tell_partitions(&mut self, topic: &TopicMetrics) {
+        for it in &topic.partitions {
+            let labels = [
+                ("topic", topic.topic.clone()),
+                ("partition", it.partition.to_string()),
+            ];
+            gauge!("tidelog_partition_offset", &labels).set(it.offset as f64);
+            gauge!("tidelog_partition_segment_count", &labels).set(it.segment_count as f64);
+            counter!("tidelog_partition_retention_deletes_total", &labels)
+                .absolute(it.retention_deletes_total);
+            let key = (topic.topic.clone(), it.partition);
+            let before = self.latencies.insert(key, it.append_latency);
+            let fresh = match before {
+                Some(before) => it.append_latency.since(&before),
+                None => it.append_latency,
+            };
+            let times = histogram!("tidelog_partition_append_latency_seconds", &labels);
+            for (time, count) in fresh.steps().filter(|(_, count)| *count > 0) {
+                times.record_many(time, usize::try_from(count).unwrap_or(usize::MAX));
+            }
+        }
+    }
+
+    fn warn(&mut self, metrics: &Metrics) {
+        let little = metrics.free_bytes.is_some_and(|free| free < LITTLE_SPACE);
+        if self.is_news("", little) {
+            tracing::warn!(free = metrics.free_bytes, "little space is left");
+        }
+        for topic in &metrics.topics {
+            let full = topic.fullness.is_some_and(|it| it >= NEARLY_FULL);
+            if self.is_news(&topic.topic, full) {
+                let (topic, fullness) = (&topic.topic, topic.fullness);
+                tracing::warn!(topic, fullness, "nearly full");
+            }
+        }
+    }
+
+    /// Whether something is so now, and was not when it was last looked at.
+    fn is_news(&mut self, of: &str, now: bool) -> bool {
+        now & !self.warned.insert(of.to_owned(), now).unwrap_or(false)
+    }
+}
+
+fn tell_topic(topic: &TopicMetrics) {
+    let labels = [("topic", topic.topic.clone())];
+    gauge!("tidelog_topic_bytes", &labels).set(topic.bytes as f64);
+    counter!("tidelog_topic_records_total", &labels).absolute(topic.records_total);
+    gauge!("tidelog_topic_segments", &labels).set(topic.segments as f64);
+    gauge!("tidelog_topic_newest_offset", &labels).set(topic.newest_offset as f64);
+    if let Some(age) = topic.oldest_record_age {
+        gauge!("tidelog_topic_oldest_record_age_seconds", &labels).set(age.as_secs_f64());
+    }
+    if let Some(fullness) = topic.fullness {
+        gauge!("tidelog_topic_fullness_ratio", &labels).set(fullness);
+    }
+}
+
+fn tell_subscriptions(topic: &TopicMetrics) {
+    for it in &topic.subscriptions {
+        let labels = [
+            ("topic", topic.topic.clone()),
+            ("subscription", it.name.clone()),
+        ];
+        for (partition, next) in it.committed.iter().enumerate() {
+            let labels = [
+                ("topic", topic.topic.clone()),
+                ("subscription", it.name.clone()),
+                ("partition", partition.to_string()),
+            ];
+            gauge!("tidelog_subscription_committed_offset", &labels).set(*next as f64);
+        }
+        gauge!("tidelog_subscription_lag_records", &labels).set(it.lag.records as f64);
+    }
+}

@@ -1,0 +1,193 @@
+//! Figures of a store, as plain structs and through the `metrics` facade.
+//!
+//! What is counted on the way of a record is counted in atomics of the engine. Whoever wants to see the
+//! figures collects them; no recorder is ever called on that way.
+
+mod export;
+mod latency;
+
+use std::time::Duration;
+
+use super::inner::{Inner, TopicInner};
+use super::store::Store;
+use super::subscription::SubscriptionInfo;
+use crate::error::Result;
+use crate::partition::Log;
+
+pub(super) use export::{Exporter, start, stop};
+pub use latency::Latency;
+
+/// Figures of a store at one moment, give or take what was appended meanwhile: [`Store::metrics`].
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::Store;
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// store.topic("quakes")?.append("M 4.6")?;
+/// let metrics = store.metrics()?;
+/// assert_eq!(metrics.topics[0].records_total, 1);
+/// assert_eq!(metrics.topics[0].partitions[0].append_latency.count(), 1);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Metrics {
+    /// Topics, sorted by name.
+    pub topics: Vec<TopicMetrics>,
+    /// Bytes that the file system of the store has left, where it says so.
+    pub free_bytes: Option<u64>,
+    /// Bytes of records that are not safe in their own segments yet; those that are durable are in the
+    /// journal.
+    pub unsettled_bytes: u64,
+    /// Partitions that take no appends since a failure.
+    pub failed_partitions: u64,
+    /// Partitions whose newest records are in the journal only, and that nobody has used since.
+    pub unopened_redo: u64,
+}
+
+/// Figures of a topic. Of partitions that nobody has used since the store was opened nothing is known.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::Store;
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # store.topic("quakes")?.append("M 4.6")?;
+/// let quakes = &store.metrics()?.topics[0];
+/// assert_eq!((quakes.topic.as_str(), quakes.segments), ("quakes", 1));
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct TopicMetrics {
+    /// Its name.
+    pub topic: String,
+    /// Bytes of the records that are there.
+    pub bytes: u64,
+    /// Records ever appended, those that have gone among them.
+    pub records_total: u64,
+    /// Segments that are there.
+    pub segments: u64,
+    /// The age of the oldest record that is there, by its timestamp.
+    pub oldest_record_age: Option<Duration>,
+    /// The greatest offset of the next record, over its partitions.
+    pub newest_offset: u64,
+    /// How much of [`TopicOptions::max_total_bytes`](crate::TopicOptions::max_total_bytes) is used in the
+    /// partition that is fullest, where there is that limit: 1 is full.
+    pub fullness: Option<f64>,
+    /// Those of its partitions that have been used.
+    pub partitions: Vec<PartitionMetrics>,
+    /// Its subscriptions, sorted by name.
+    pub subscriptions: Vec<SubscriptionInfo>,
+}
+
+/// Figures of a partition.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::Store;
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # store.topic("quakes")?.append("M 4.6")?;
+/// assert_eq!(store.metrics()?.topics[0].partitions[0].offset, 1);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PartitionMetrics {
+    /// Its number.
+    pub partition: u32,
+    /// The offset of the first record that is there.
+    pub first_offset: u64,
+    /// The offset of the next record.
+    pub offset: u64,
+    /// Bytes of the records that are there.
+    pub bytes: u64,
+    /// Segments that are there.
+    pub segment_count: u64,
+    /// Segments ever removed by retention, or by hand.
+    pub retention_deletes_total: u64,
+    /// How long durable appends took, since the store was opened.
+    pub append_latency: Latency,
+}
+
+impl Store {
+    /// The store's figures now. Of topics only those are opened for this that have subscriptions.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) in a store that is only read;
+    /// [`Error::Closed`](crate::Error::Closed).
+    pub fn metrics(&self) -> Result<Metrics> {
+        let store = self.shared();
+        store.check_not_closed()?;
+        store.check_writes()?;
+        let topics: Vec<_> = store.topics().values().cloned().collect();
+        let free = store.options.storage.free(&store.root);
+        let open = || topics.iter().flat_map(|topic| topic.open_logs());
+        Ok(Metrics {
+            free_bytes: free.ok(),
+            unsettled_bytes: open().map(|log| log.unsettled_bytes()).sum(),
+            failed_partitions: topics.iter().map(|it| it.failures().count() as u64).sum(),
+            unopened_redo: store.pending().len() as u64,
+            topics: topics
+                .iter()
+                .filter_map(|topic| self.topic_metrics(topic))
+                .collect(),
+        })
+    }
+
+    /// Nothing of a topic that is deleted meanwhile.
+    fn topic_metrics(&self, topic: &std::sync::Arc<TopicInner>) -> Option<TopicMetrics> {
+        let handle = super::topic::Topic {
+            store: self.clone(),
+            inner: std::sync::Arc::clone(topic),
+        };
+        let subscriptions = handle.subscriptions().unwrap_or_default();
+        let store = self.shared();
+        let each = (0..topic.partitions()).filter_map(|number| topic.log_if_open(number));
+        let partitions: Vec<_> = each.filter_map(|log| of_partition(log)).collect();
+        let limit = topic.limits().total;
+        let fullest = partitions.iter().map(|it| it.bytes).max();
+        let full = |limit: u64| fullest.unwrap_or(0) as f64 / limit.max(1) as f64;
+        Some(TopicMetrics {
+            topic: topic.name.to_string(),
+            bytes: partitions.iter().map(|it| it.bytes).sum(),
+            records_total: partitions.iter().map(|it| it.offset).sum(),
+            segments: partitions.iter().map(|it| it.segment_count).sum(),
+            oldest_record_age: oldest_age(store, topic),
+            newest_offset: partitions.iter().map(|it| it.offset).max().unwrap_or(0),
+            fullness: limit.map(full),
+            partitions,
+            subscriptions,
+        })
+    }
+}
+
+/// Nothing of a partition that has failed.
+fn of_partition(log: &Log) -> Option<PartitionMetrics> {
+    let holding = log.holding().ok()?;
+    Some(PartitionMetrics {
+        partition: log.site().partition,
+        first_offset: log.first(),
+        offset: log.written(),
+        bytes: holding.pieces.iter().map(|piece| piece.bytes).sum(),
+        segment_count: holding.pieces.len() as u64,
+        retention_deletes_total: holding.pieces.first().map_or(0, |it| u64::from(it.number)),
+        append_latency: Latency::new(log.append_times().counts()),
+    })
+}
+
+/// The age of the oldest record of the partitions that have been used.
+fn oldest_age(store: &Inner, topic: &TopicInner) -> Option<Duration> {
+    let oldest = topic.logs.iter().filter_map(|cell| cell.oldest()).min()?;
+    let age = store.options.clock.now().saturating_sub(oldest);
+    Some(Duration::from_nanos(u64::try_from(age).unwrap_or(0)))
+}
