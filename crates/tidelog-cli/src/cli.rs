@@ -8,6 +8,7 @@ use crate::commands::append::Append;
 use crate::commands::config::Config;
 use crate::commands::create::Create;
 use crate::commands::demo::Demo;
+use crate::commands::lag::Lag;
 use crate::commands::read::Read;
 use crate::commands::tail::Tail;
 use crate::commands::topics::Topics;
@@ -42,6 +43,7 @@ pub(crate) enum Command {
     Read(Read),
     Tail(Tail),
     Topics(Topics),
+    Lag(Lag),
     Config(Config),
     Verify(Verify),
 }

@@ -4,6 +4,7 @@ pub(crate) mod append;
 pub(crate) mod config;
 pub(crate) mod create;
 pub(crate) mod demo;
+pub(crate) mod lag;
 pub(crate) mod read;
 pub(crate) mod tail;
 pub(crate) mod topics;
@@ -17,6 +18,7 @@ use crate::failure::Result;
 pub(crate) fn run(command: &Command) -> Result<Exit> {
     match command {
         Command::Demo(demo) => demo.run(),
+        Command::Lag(lag) => lag.run(),
         Command::Config(config) => config.run(),
         Command::Create(create) => create.run(),
         Command::Append(append) => append.run(),
