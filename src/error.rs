@@ -1,13 +1,15 @@
 //! Everything that can go wrong, by what the caller can do about it.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 mod part;
+mod show;
 mod span;
+
+use show::{Free, Owner, Spans};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -316,6 +318,15 @@ pub enum Error {
         subscription: String,
     },
 
+    /// The topic has no subscription of that name.
+    #[error("topic {topic:?} has no subscription {subscription:?}")]
+    SubscriptionUnknown {
+        /// The topic.
+        topic: String,
+        /// The name asked for.
+        subscription: String,
+    },
+
     /// The subscription is paused.
     #[error("subscription {subscription:?} on topic {topic:?} is paused")]
     SubscriptionPaused {
@@ -393,40 +404,6 @@ pub enum Error {
 pub use crate::format::{Field, Flaw};
 pub use part::Part;
 pub use span::Span;
-
-struct Owner(Option<u32>);
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(pid) => write!(f, "process {pid}"),
-            None => f.write_str("another process"),
-        }
-    }
-}
-
-struct Spans<'a>(&'a [Span]);
-
-impl fmt::Display for Spans<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, span) in self.0.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{span}")?;
-        }
-        f.write_str(if self.0.len() == 1 { " is" } else { " are" })
-    }
-}
-
-struct Free(Option<u64>);
-
-impl fmt::Display for Free {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(free) => write!(f, "{free} free"),
-            None => f.write_str("the disk does not tell how many are free"),
-        }
-    }
-}
 
 impl Error {
     /// An [`Error::Io`], or [`Error::StorageFull`] where the system says that there is no space.

@@ -88,8 +88,9 @@ pub use store::{Ack, Header, IntoBytes, Position, Positions, Record, Timestamp};
 pub use store::{Partition, Topic};
 
 // Reading.
+pub use store::{Counts, Filter, FilterOn, OnExpiry, Sampling};
 pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};
-pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
+pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo, SubscriptionStatus};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};

@@ -149,6 +149,15 @@ pub(crate) struct SubscriptionState {
     /// Whether retention may keep records for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) required: bool,
+    /// The filter, written down by those who read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) filter: Option<String>,
+    /// The sampling, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sampling: Option<String>,
+    /// What it does when records expire, if not nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) on_expiry: Option<String>,
     /// The first offset to read in each partition, for as long as there is no checkpoint.
     pub(crate) start: Vec<u64>,
 }

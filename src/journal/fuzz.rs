@@ -1,7 +1,7 @@
 //! One property for arbitrary bytes, for the tests and for a fuzz target.
 
 use super::event::{Event, LogEnd, LogStart, Owner, RedoFiles, SegmentEnd, SubscriptionState};
-use super::event::{TopicSettings, TopicState};
+use super::event::{RetentionSettings, TopicSettings, TopicState};
 use super::fold::Fold;
 use super::record::Record;
 use super::replay::Replay;
@@ -44,6 +44,34 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
         retention: None,
         full_wait_nanos: None,
     };
+    let kept = TopicState {
+        id: 1,
+        name: "quakes".into(),
+        content_type: "application/octet-stream".into(),
+        logs: vec![1, 2],
+        settings: TopicSettings {
+            retention: Some(RetentionSettings {
+                age_nanos: Some(604_800_000_000_000),
+                bytes: None,
+                required_bytes: Some(1 << 30),
+            }),
+            full_wait_nanos: Some(1_000_000_000),
+            ..settings.clone()
+        },
+        finished: false,
+        created: 1_700_000_000_000_000_000,
+    };
+    let sifted = SubscriptionState {
+        id: 1,
+        topic: 1,
+        name: "archive".into(),
+        paused: true,
+        required: true,
+        filter: Some(r#"{"key":{"prefix":"hv"}}"#.into()),
+        sampling: Some(r#"{"per_minute":10}"#.into()),
+        on_expiry: Some("earliest".into()),
+        start: vec![0, 17],
+    };
     let end = SegmentEnd {
         segment: 3,
         nonce: u64::MAX,
@@ -78,6 +106,9 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
             name: "archive".into(),
             paused: true,
             required: false,
+            filter: None,
+            sampling: None,
+            on_expiry: None,
             start: vec![0, 17],
         }),
         Event::SubscriptionDeleted { id: 9 },
@@ -112,6 +143,8 @@ pub(crate) fn fuzz_seeds() -> Vec<Vec<u8>> {
             offset: 500,
         }),
         Event::Closed { epoch: 1 },
+        Event::Topic(kept),
+        Event::Subscription(sifted),
     ];
     let mut fold = Fold::default();
     for (event, offset) in events.iter().zip(0..) {

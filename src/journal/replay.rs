@@ -39,7 +39,7 @@ pub(crate) struct Replay {
 
 #[derive(Debug)]
 enum Kept {
-    Event(Event),
+    Event(Box<Event>),
     Lost,
 }
 
@@ -51,12 +51,12 @@ impl Replay {
     pub(crate) fn record(&mut self, offset: u64, payload: &[u8]) -> Result<(), EventFlaw> {
         self.arrive(offset);
         match Record::decode(payload) {
-            Ok(Record::Event(event)) => self.keep(offset, Kept::Event(event)),
+            Ok(Record::Event(event)) => self.keep(offset, Kept::Event(Box::new(event))),
             Ok(Record::Part(part)) => self.part(offset, &part),
             Ok(Record::Redo(stretches)) => self.redo.extend(offset, stretches),
             Ok(Record::Transaction(events, stretches)) => {
                 for event in events {
-                    self.keep(offset, Kept::Event(event));
+                    self.keep(offset, Kept::Event(Box::new(event)));
                 }
                 self.redo.extend(offset, stretches);
             }

@@ -19,6 +19,8 @@ pub(crate) struct Cursor {
     rest: Option<Rest>,
     /// The next offset to read.
     next: u64,
+    /// Where the record lies that was lent last.
+    last: u64,
     visibility: Visibility,
 }
 
@@ -49,6 +51,7 @@ impl Cursor {
             at: None,
             rest: None,
             next: offset,
+            last: 0,
             visibility: Visibility::Durable,
         }
     }
@@ -84,6 +87,27 @@ impl Cursor {
         self.at = None;
         self.rest = None;
         self.next = offset;
+    }
+
+    /// Goes back before the record that was lent last: nothing else was done since.
+    pub(crate) fn step_back(&mut self) {
+        if let Some(spot) = &mut self.at {
+            spot.place = self.last;
+            self.next -= 1;
+        }
+    }
+
+    /// Tells if the next record has gone, and not only the name of the file in which it is.
+    pub(crate) fn check_expiry(&mut self) -> Result<()> {
+        if self.next >= self.log.first() {
+            return Ok(());
+        }
+        self.log.gate().reads(self.log.site())?;
+        self.wake()?;
+        match self.at {
+            Some(_) => Ok(()),
+            None => Err(self.log.expired(self.next)),
+        }
     }
 
     /// Lets go of the segment, and remembers the place: for who has read everything and waits.
@@ -151,6 +175,7 @@ impl Cursor {
         let trouble = match segment.frame_at(spot.place) {
             Ok(Some(frame)) => match segment.base() + u64::from(frame.delta()) {
                 offset if offset == self.next => {
+                    self.last = spot.place;
                     spot.place += frame.padded_len() as u64;
                     self.next += 1;
                     return Ok(Some(Lent {

@@ -4,6 +4,7 @@ mod appender;
 mod apply;
 mod attach;
 mod awaiting;
+mod behind;
 mod bells;
 mod close;
 mod cursor;

@@ -42,7 +42,10 @@ pub use retention::{Audit, PartitionAudit, Reason, Removal};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;
-pub use subscription::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
+pub use subscription::{Counts, Filter, FilterOn, OnExpiry, Sampling};
+pub use subscription::{
+    Lag, Subscription, SubscriptionBuilder, SubscriptionInfo, SubscriptionStatus,
+};
 pub use topic::{Partition, Topic};
 
 #[cfg(all(test, not(loom)))]

@@ -99,6 +99,22 @@ impl Cursor {
         self.next_below(u64::MAX)
     }
 
+    /// The record that was returned last, once more.
+    pub(super) fn again(&mut self) -> Result<Option<StoredRecord<'_>>> {
+        self.step_back();
+        self.next()
+    }
+
+    /// Goes back before the record that was returned last, of which nobody has let go in between.
+    pub(super) fn step_back(&mut self) {
+        self.cursor.step_back();
+    }
+
+    /// [`Error::OffsetExpired`] if the next record has gone.
+    pub(super) fn check_expiry(&mut self) -> Result<()> {
+        self.cursor.check_expiry()
+    }
+
     pub(super) fn next_below(&mut self, limit: u64) -> Result<Option<StoredRecord<'_>>> {
         let origin = (self.topic.store.shared().id, self.cursor.log().site().log);
         let found = self.cursor.next(limit)?;

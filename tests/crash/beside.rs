@@ -38,7 +38,7 @@ impl Run<'_> {
                 while let Some(record) = cursor.next().map_err(place)? {
                     payloads.push(record.payload().to_vec());
                 }
-                let all = payloads.len() as u64;
+                let all = partition.first().map_err(place)? + payloads.len() as u64;
                 let rebooted = self.boot != self.sim.boot();
                 if durable > all || rebooted && durable < all {
                     return Err(format!(
@@ -62,7 +62,8 @@ impl Run<'_> {
             let Some(part) = topic.and_then(|topic| topic.parts.get(*number as usize)) else {
                 return Err(format!("beside: {name}/{number} was there"));
             };
-            let sure = part.sure.iter().map(|kept| &kept.payload);
+            let sure = part.sure.iter().skip(part.first as usize);
+            let sure = sure.map(|kept| &kept.payload);
             if !sure.eq(payloads) {
                 let (saw, found) = (payloads.len(), part.sure.len());
                 return Err(format!(

@@ -56,6 +56,9 @@ impl Run<'_> {
         if self.joint && self.dice.percent(15) {
             return self.joint_step();
         }
+        if self.retained && self.dice.percent(12) {
+            return self.retain();
+        }
         if self.relaxed && self.dice.percent(45) {
             return self.relaxed_step();
         }
@@ -150,8 +153,10 @@ impl Run<'_> {
         }
         let partitions = self.dice.within(1, 4) as u32;
         let max = self.dice.pick(&[16, 32, 64]) << 10;
+        let retention = self.some_retention();
         let options = TopicOptions::new()
             .partitions(partitions)
+            .retention(retention)
             .first_segment_bytes(16 << 10)
             .max_segment_bytes(max)
             .max_batch_bytes(256 << 10)
@@ -246,14 +251,17 @@ impl Run<'_> {
             Ok(partition) => partition,
             Err(error) => return self.error("partition", &error),
         };
-        let Some(found) = self.scan(&partition)? else {
+        let Some((first, found)) = self.scan(&partition)? else {
             return Ok(());
         };
         let parts = &mut self.topics.get_mut(&name).ok_or("no such topic")?.parts;
         let part = &mut parts[number as usize];
         let place = |wrong: String| format!("{name}/{number}: {wrong}");
-        part.secure(found.len() as u64).map_err(place)?;
-        if found.len() != part.sure.len() {
+        part.secure(first + found.len() as u64).map_err(place)?;
+        if first != part.first {
+            return Err(place(format!("it begins at {first}, not {}", part.first)));
+        }
+        if first + found.len() as u64 != part.sure.len() as u64 {
             return Err(place(format!("{} records", found.len())));
         }
         part.compare(&found).map_err(place)?;

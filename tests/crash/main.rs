@@ -15,6 +15,7 @@ mod joint;
 mod life;
 mod model;
 mod recover;
+mod retain;
 mod run;
 mod subs;
 mod wide;

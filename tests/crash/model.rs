@@ -76,8 +76,12 @@ impl Kept {
 /// One partition.
 #[derive(Debug, Clone, Default)]
 pub struct Part {
-    /// What must be there.
+    /// What must be there, from `first` on.
     pub sure: Vec<Kept>,
+    /// What lies below was removed.
+    pub first: u64,
+    /// What lies below may have been removed.
+    pub may_begin: Option<u64>,
     /// The batches that were written behind it and are not known to be durable, one of which a
     /// crash may be the end: those behind it are gone then.
     pub pending: Vec<Vec<Kept>>,
@@ -143,7 +147,9 @@ impl Part {
 
     /// Every record is the one that was appended in its place, and none is missing.
     pub fn compare(&self, found: &[OwnedRecord]) -> Check {
-        for (n, (kept, found)) in self.sure.iter().zip(found).enumerate() {
+        let first = self.first as usize;
+        let there = self.sure.iter().enumerate().skip(first);
+        for ((n, kept), found) in there.zip(found) {
             if found.offset() != n as u64 {
                 return Err(format!("offset {} in place {n}", found.offset()));
             }
@@ -151,16 +157,27 @@ impl Part {
                 return Err(format!("record {n} is not what was appended"));
             }
         }
-        match found.len() {
-            count if count == self.sure.len() => Ok(()),
-            count => Err(format!("{count} records, not {}", self.sure.len())),
+        match first + found.len() {
+            end if end == self.sure.len() => Ok(()),
+            end => Err(format!("{first}..{end} is there, not {}", self.sure.len())),
         }
+    }
+
+    /// It begins there: where it did, or where it may.
+    pub fn begin(&mut self, first: u64) -> Check {
+        let may = self.may_begin.take().unwrap_or(self.first);
+        if first < self.first || first > may.max(self.first) {
+            return Err(format!("it begins at {first}, not {}..={may}", self.first));
+        }
+        self.first = first;
+        Ok(())
     }
 
     /// The first record at or after a time.
     pub fn find(&self, time: i64) -> u64 {
-        let at = self.sure.iter().position(|kept| kept.time >= time);
-        at.unwrap_or(self.sure.len()) as u64
+        let mut there = self.sure.iter().enumerate().skip(self.first as usize);
+        let at = there.find(|(_, kept)| kept.time >= time);
+        at.map_or(self.sure.len(), |(at, _)| at) as u64
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelog::sys::sim::{Call, Fault, When};
 use tidelog::sys::{Backend, Storage as _};
-use tidelog::{Error, Partition, Start, Store, Timestamp, VerifyReport};
+use tidelog::{Error, OwnedRecord, Partition, Start, Store, Timestamp, VerifyReport};
 
 use crate::beside::Beside;
 use crate::model::{Check, There};
@@ -200,11 +200,12 @@ impl Run<'_> {
     fn see_partition(&mut self, partition: &Partition, name: &str) -> Check<bool> {
         let number = partition.number();
         let place = |wrong: String| format!("{name}/{number}: {wrong}");
-        let Some(found) = self.scan(partition)? else {
+        let Some((first, found)) = self.scan(partition)? else {
             return Ok(false);
         };
         let topic = self.topics.get_mut(name).ok_or("no such topic")?;
         let part = &mut topic.parts[number as usize];
+        part.begin(first).map_err(place)?;
         part.settle(&found, self.whole).map_err(place)?;
         let records = part.sure.len() as u64;
         if let Some(joint) = &mut topic.joint {
@@ -213,17 +214,17 @@ impl Run<'_> {
         self.look_up(partition, name).map_err(place)
     }
 
-    /// All records of a partition; `None` if an error with a cause was in the way.
-    pub fn scan(&mut self, partition: &Partition) -> Check<Option<Vec<tidelog::OwnedRecord>>> {
+    /// All records of a partition, and where it begins; `None` if an error with a cause was in the way.
+    pub fn scan(&mut self, partition: &Partition) -> Check<Option<(u64, Vec<OwnedRecord>)>> {
         let read = || -> Result<_, Error> {
             let (first, end) = (partition.first()?, partition.end()?);
             let all = partition
-                .read(0..u64::MAX)?
+                .read(first..u64::MAX)?
                 .collect::<Result<Vec<_>, _>>()?;
             Ok((first, end, all))
         };
         match read() {
-            Ok((0, end, all)) if end == all.len() as u64 => Ok(Some(all)),
+            Ok((first, end, all)) if end == first + all.len() as u64 => Ok(Some((first, all))),
             Ok((first, end, all)) => Err(format!("{first} to {end}, {} records", all.len())),
             Err(error @ (Error::Corrupt { .. } | Error::Mismatch { .. })) => {
                 Err(format!("damage: {error}"))
@@ -238,11 +239,12 @@ impl Run<'_> {
     /// Looking up by offset and by time agrees with a scan.
     pub fn look_up(&mut self, partition: &Partition, name: &str) -> Check<bool> {
         let part = self.topics[name].parts[partition.number() as usize].clone();
-        let Some(last) = part.sure.len().checked_sub(1) else {
+        let (first, end) = (part.first, part.sure.len() as u64);
+        if first == end {
             return Ok(true);
-        };
+        }
         for _ in 0..2 {
-            let at = self.dice.below(last as u64 + 1);
+            let at = first + self.dice.below(end - first);
             let kept = &part.sure[at as usize];
             let time = kept.time + self.dice.pick(&[0, 0, 1]);
             let look = || -> Result<_, Error> {
@@ -304,12 +306,14 @@ impl Run<'_> {
         {
             let topic = self.topics.get(&log.topic);
             let topic = topic.ok_or_else(|| format!("verify knows {}", log.topic))?;
-            let sure = topic.parts[log.partition as usize].sure.len() as u64;
+            let part = &topic.parts[log.partition as usize];
+            let (first, sure) = (part.first, part.sure.len() as u64);
             let told = before.iter().flat_map(|before| &before.logs);
             let told = told
                 .filter(|before| before.path == log.path)
                 .map(|it| it.end);
-            if log.records != sure || log.end != sure || told.clone().any(|end| end != sure) {
+            if log.records != sure - first || log.end != sure || told.clone().any(|end| end != sure)
+            {
                 let told: Vec<u64> = told.collect();
                 return Err(format!("{sure} records; verify: {told:?}, {log:?}"));
             }

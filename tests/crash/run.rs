@@ -83,6 +83,8 @@ pub struct Run<'a> {
     pub relaxed: bool,
     /// There are batches over several partitions.
     pub joint: bool,
+    /// Topics let go of what is old.
+    pub retained: bool,
     /// Of appends that did not wait.
     pub acks: Vec<Acked>,
     /// Nothing has been lost since the last opening: the process was killed, in no trouble.
@@ -116,6 +118,7 @@ impl<'a> Run<'a> {
             even: seed % 8 == 7 && bulk_of(seed).is_none(),
             relaxed: !seed.is_multiple_of(STRICT),
             joint: matches!(seed % 4, 0 | 3),
+            retained: matches!(seed % 7, 5 | 6) && bulk_of(seed).is_none(),
             acks: Vec::new(),
             whole: true,
             bulk: bulk_of(seed),

@@ -65,10 +65,13 @@ impl Run<'_> {
         let topic = self.open_store()?.existing_topic(name);
         let opened = topic.and_then(|topic| topic.subscription(sub).start(start).open());
         let model = self.topics.get_mut(name).ok_or("no such topic")?;
-        let ends = model.parts.iter().map(|part| part.sure.len() as u64);
+        let starts = model.parts.iter().map(|part| match latest {
+            true => part.sure.len() as u64,
+            false => part.first,
+        });
         let fresh = |there| Sub {
             there,
-            committed: ends.map(|end| if latest { end } else { 0 }).collect(),
+            committed: starts.collect(),
             doubt: None,
             paused: false,
             paused_doubt: None,
@@ -133,8 +136,9 @@ impl Run<'_> {
             5..7 => self.commit_to(name, sub, opened)?,
             7 => match self.dice.percent(50) {
                 true => {
-                    let zero = vec![0; at.len()];
-                    (Deed::Checkpoints(zero), opened.reset(Start::Earliest))
+                    let parts = self.topics[name].parts.iter();
+                    let firsts = parts.map(|part| part.first).collect();
+                    (Deed::Checkpoints(firsts), opened.reset(Start::Earliest))
                 }
                 false => self.reset_to_latest(name, opened)?,
             },
@@ -180,6 +184,13 @@ impl Run<'_> {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(Ok(false)),
             Err(error @ Error::Corrupt { .. }) => return Err(error.to_string()),
+            Err(Error::OffsetExpired {
+                partition, asked, ..
+            }) if asked == at[partition as usize]
+                && asked < self.topics[name].parts[partition as usize].first =>
+            {
+                return Ok(Ok(false));
+            }
             Err(error) => return Ok(Err(error)),
         };
         let number = record.partition() as usize;
@@ -205,11 +216,12 @@ impl Run<'_> {
         let known = &self.topics[name].subs[sub];
         let mut all = known.committed.clone();
         let number = self.dice.below(all.len() as u64) as usize;
-        let end = self.topics[name].parts[number].sure.len() as u64;
-        if end == 0 {
+        let part = &self.topics[name].parts[number];
+        let (first, end) = (part.first, part.sure.len() as u64);
+        if end == first {
             return Ok((Deed::Nothing, Ok(())));
         }
-        let next = self.dice.below(end);
+        let next = first + self.dice.below(end - first);
         let topic = opened.topic().clone();
         let position = |next: u64| -> Result<Position, Error> {
             let mut cursor = topic

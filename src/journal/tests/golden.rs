@@ -21,7 +21,13 @@ const FOLDED: [&str; 10] = [
 fn name(payload: &[u8]) -> String {
     let text = String::from_utf8_lossy(payload);
     match payload[0] {
-        EVENT => text.split('"').nth(3).unwrap().to_owned(),
+        EVENT => {
+            let name = text.split('"').nth(3).unwrap();
+            // What was added to an event since.
+            let more = ["retention", "required"];
+            let more = more.iter().find(|it| text.contains(&format!("\"{it}\":")));
+            more.map_or_else(|| name.to_owned(), |more| format!("{name}-{more}"))
+        }
         kind => format!("kind-{kind}"),
     }
 }

@@ -57,6 +57,9 @@ fn subscription(id: u64, topic: u64, name: &str, start: &[u64]) -> Event {
         name: name.into(),
         paused: false,
         required: false,
+        filter: None,
+        sampling: None,
+        on_expiry: None,
         start: start.to_vec(),
     })
 }

@@ -78,7 +78,7 @@ fn every_event_of_the_code_stands_in_the_page_and_no_other() {
 #[test]
 fn every_field_of_an_event_stands_in_its_table_and_no_other() {
     let tables = tables();
-    let mut seen = Names::new();
+    let mut seen: BTreeMap<String, Names> = BTreeMap::new();
     for seed in fuzz_seeds() {
         let Ok(Record::Event(event)) = Record::decode(&seed) else {
             continue;
@@ -87,10 +87,14 @@ fn every_field_of_an_event_stands_in_its_table_and_no_other() {
         leaves("", &json(&event), &mut fields);
         fields.remove("event");
         let name = json(&event)["event"].as_str().unwrap().to_owned();
-        assert_eq!(tables.get(format!("`{name}`").as_str()), Some(&fields));
-        seen.insert(name);
+        // What may be left out stands in one of its seeds.
+        seen.entry(name).or_default().extend(fields);
     }
-    assert_eq!(seen, known(&naming("")), "a seed for each event");
+    for (name, fields) in &seen {
+        assert_eq!(tables.get(format!("`{name}`").as_str()), Some(fields));
+    }
+    let names: Names = seen.into_keys().collect();
+    assert_eq!(names, known(&naming("")), "a seed for each event");
 }
 
 #[test]

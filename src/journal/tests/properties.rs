@@ -40,7 +40,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         4 => (id(), id(), name(), any::<bool>(), starts).prop_map(
             |(id, topic, name, paused, start)| {
                 let name = name.to_owned();
-                Event::Subscription(SubscriptionState { id, topic, name, paused, required: paused, start })
+                Event::Subscription(SubscriptionState { id, topic, name, paused, required: paused, filter: paused.then(String::new), sampling: None, on_expiry: None, start })
             }
         ),
         1 => id().prop_map(|id| Event::SubscriptionDeleted { id }),

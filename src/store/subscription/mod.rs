@@ -1,97 +1,26 @@
 //! Named readers whose place survives.
 
-use std::sync::Arc;
+mod builder;
+mod filter;
+mod info;
+mod sampling;
+mod sieve;
 
 use super::position::Position;
 use super::read::{Cursor, Start};
 use super::stored::StoredRecord;
 use super::topic::Topic;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Span};
 use crate::journal::{Event, SubscriptionState};
 
-/// How to open a subscription.
-///
-/// # Examples
-///
-/// ```
-/// # use tidelog::{Start, Store};
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// let silver = store.topic("quakes")?.subscription("silver").start(Start::Latest).open()?;
-/// # drop(silver);
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct SubscriptionBuilder {
-    topic: Topic,
-    name: String,
-    start: Start,
-    required: Option<bool>,
-}
-
-impl SubscriptionBuilder {
-    pub(super) fn new(topic: Topic, name: &str) -> SubscriptionBuilder {
-        SubscriptionBuilder {
-            topic,
-            name: name.to_owned(),
-            start: Start::Earliest,
-            required: None,
-        }
-    }
-
-    /// Retention may keep for it what it has not committed, where the topic is told to
-    /// ([`Retention::keep_required`](crate::Retention::keep_required)).
-    pub fn required(mut self) -> Self {
-        self.required = Some(true);
-        self
-    }
-
-    /// Where it starts the first time. A stored checkpoint always wins.
-    pub fn start(mut self, start: Start) -> Self {
-        self.start = start;
-        self
-    }
-
-    /// Opens it, and makes it, durably, if there is none of that name on the topic.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SubscriptionBusy`] while another handle holds it.
-    pub fn open(self) -> Result<Subscription> {
-        super::name::check(&self.name)?;
-        let store = self.topic.store.shared();
-        let mut ids = store.catalog()?;
-        store.check_open()?;
-        self.topic.inner.check_there()?;
-        let topic = self.topic.inner.id;
-        let found = store
-            .journal
-            .fold(|fold| fold.subscription_named(topic, &self.name).cloned());
-        let state = match found {
-            Some(state) => state,
-            None => {
-                let cursors = self.topic.cursors(self.start)?;
-                let state = SubscriptionState {
-                    id: ids.subscription,
-                    topic,
-                    name: self.name.clone(),
-                    paused: false,
-                    required: self.required.unwrap_or(false),
-                    start: cursors.iter().map(Cursor::offset).collect(),
-                };
-                ids.subscription += 1;
-                store
-                    .journal
-                    .commit(&[Event::Subscription(state.clone())])?;
-                state
-            }
-        };
-        drop(ids);
-        let held = Held::take(&self.topic, &state)?;
-        Subscription::new(self.topic, state, held)
-    }
-}
+use builder::Stored;
+pub use builder::{OnExpiry, SubscriptionBuilder};
+pub use filter::{Filter, FilterOn};
+use info::status;
+pub use info::{Lag, SubscriptionInfo, SubscriptionStatus};
+pub use sampling::Sampling;
+pub use sieve::Counts;
+use sieve::Sieve;
 
 /// That a subscription is held: one at a time.
 #[derive(Debug)]
@@ -123,102 +52,6 @@ impl Drop for Held {
     }
 }
 
-/// How far a subscription is behind.
-///
-/// # Examples
-///
-/// ```
-/// # use tidelog::{Record, Store};
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// # let topic = store.topic("quakes")?;
-/// # topic.append(Record::new("M 4.6"))?;
-/// let archive = topic.subscribe("archive")?;
-/// assert_eq!(archive.lag()?.records, 1);
-/// # drop(archive);
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Lag {
-    /// Durable records that are not committed.
-    pub records: u64,
-}
-
-/// A subscription, as [`Topic::subscriptions`] tells it.
-///
-/// # Examples
-///
-/// ```
-/// # use tidelog::{Record, Store};
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// # let topic = store.topic("quakes")?;
-/// # topic.append(Record::new("M 4.6"))?;
-/// # topic.subscribe("archive")?;
-/// for subscription in topic.subscriptions()? {
-///     println!("{} lacks {} records", subscription.name, subscription.lag.records);
-/// }
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct SubscriptionInfo {
-    /// Its name.
-    pub name: String,
-    /// Whether it is paused.
-    pub paused: bool,
-    /// The offset that it reads next, of each partition, as far as that is committed.
-    pub committed: Vec<u64>,
-    /// How far it is behind.
-    pub lag: Lag,
-}
-
-impl Topic {
-    /// The topic's subscriptions, sorted by name: also in a store that is only read, as far as its
-    /// owner has committed them.
-    pub fn subscriptions(&self) -> Result<Vec<SubscriptionInfo>> {
-        let store = self.store.shared();
-        if let Some(reading) = &store.reading {
-            reading.refresh(store)?;
-        }
-        self.inner.check_there()?;
-        let states: Vec<SubscriptionState> = store
-            .journal
-            .fold(|fold| fold.subscriptions_of(self.inner.id).cloned().collect());
-        let info = |state: SubscriptionState| {
-            let committed = self.committed(&state);
-            Ok(SubscriptionInfo {
-                lag: self.lag_of(&committed)?,
-                name: state.name,
-                paused: state.paused,
-                committed,
-            })
-        };
-        states.into_iter().map(info).collect()
-    }
-
-    /// The offset that a subscription reads next, of each partition.
-    fn committed(&self, state: &SubscriptionState) -> Vec<u64> {
-        let journal = &self.store.shared().journal;
-        let stored = |partition| journal.fold(|fold| fold.checkpoint(state.id, partition));
-        let each = (0..self.partitions()).zip(&state.start);
-        each.map(|(partition, start)| stored(partition).unwrap_or(*start))
-            .collect()
-    }
-
-    fn lag_of(&self, committed: &[u64]) -> Result<Lag> {
-        let mut records = 0;
-        for (partition, committed) in (0..).zip(committed) {
-            let log: Arc<_> = self.log(partition)?;
-            records += log.durable().saturating_sub(*committed);
-        }
-        Ok(Lag { records })
-    }
-}
-
 /// A named reader of a topic whose place is durable. It delivers at least once: a crash before a
 /// commit delivers again, one after it does not.
 ///
@@ -247,6 +80,10 @@ pub struct Subscription {
     pub(super) cursors: Vec<Cursor>,
     committed: Vec<u64>,
     turn: usize,
+    /// What is returned, where that is not everything.
+    sieve: Option<Sieve>,
+    on_expiry: OnExpiry,
+    lost: Vec<Span>,
     _held: Held,
 }
 
@@ -257,12 +94,21 @@ impl Subscription {
             .zip(&committed)
             .map(|(partition, next)| topic.partition(partition)?.cursor(Start::Offset(*next)))
             .collect::<Result<Vec<Cursor>>>()?;
+        let Stored {
+            filter,
+            sampling,
+            on_expiry,
+        } = Stored::of(&state)?;
+        let sieve = Sieve::new(filter, sampling, cursors.len());
         Ok(Subscription {
             topic,
             state,
             cursors,
             committed,
             turn: 0,
+            sieve,
+            on_expiry,
+            lost: Vec::new(),
             _held: held,
         })
     }
@@ -295,17 +141,122 @@ impl Subscription {
                 subscription: self.state.name.clone(),
             });
         }
-        let count = self.cursors.len();
-        let in_turn = (0..count).map(|step| (self.turn + step) % count);
-        let Some(index) = in_turn
-            .into_iter()
-            .find(|index| self.cursors[*index].is_ready())
-        else {
+        let picks = self.sieve.is_some() || self.on_expiry != OnExpiry::Fail;
+        let Some(index) = (if picks { self.pick()? } else { self.ready()? }) else {
             self.cursors.iter_mut().for_each(Cursor::rest);
             return Ok(None);
         };
+        match picks {
+            true => self.cursors[index].again(),
+            false => self.cursors[index].next(),
+        }
+    }
+
+    /// The partition whose turn it is; none if none has anything. One of which the next record has
+    /// expired keeps its turn.
+    fn ready(&mut self) -> Result<Option<usize>> {
+        let count = self.cursors.len();
+        let mut in_turn = (0..count).map(|step| (self.turn + step) % count);
+        let Some(index) = in_turn.find(|index| self.cursors[*index].is_ready()) else {
+            return Ok(None);
+        };
+        self.turn = index;
+        self.cursors[index].check_expiry()?;
         self.turn = (index + 1) % count;
-        self.cursors[index].next()
+        Ok(Some(index))
+    }
+
+    /// Goes past the next record that is to be returned: in which partition it is.
+    fn pick(&mut self) -> Result<Option<usize>> {
+        loop {
+            let index = match self.ready() {
+                Ok(Some(index)) => index,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    self.expire(error)?;
+                    continue;
+                }
+            };
+            let cursor = &mut self.cursors[index];
+            let kept = match (cursor.next(), &mut self.sieve) {
+                (Ok(None), _) => return Ok(None),
+                (Ok(Some(_)), None) => true,
+                (Ok(Some(record)), Some(sieve)) => match sieve.keeps(&self.topic, &record) {
+                    Ok(kept) => kept,
+                    Err(error) => {
+                        // It was not judged.
+                        cursor.step_back();
+                        return Err(error);
+                    }
+                },
+                (Err(error), _) => {
+                    self.expire(error)?;
+                    false
+                }
+            };
+            if kept {
+                return Ok(Some(index));
+            }
+        }
+    }
+
+    /// Goes on, durably, behind what has expired, if it is to do that by itself; it keeps what it has
+    /// passed over. Another error is returned.
+    fn expire(&mut self, error: Error) -> Result<()> {
+        let Error::OffsetExpired {
+            partition, asked, ..
+        } = error
+        else {
+            return Err(error);
+        };
+        let start = match self.on_expiry {
+            OnExpiry::Fail => return Err(error),
+            OnExpiry::Earliest => Start::Earliest,
+            OnExpiry::Latest => Start::Latest,
+        };
+        let cursor = self.topic.partition(partition)?.cursor(start)?;
+        let next = cursor.offset();
+        if next > self.committed(partition)? {
+            self.store_checkpoints(&[(partition, next)])?;
+        }
+        let span = cursor.log().site().span(asked..next);
+        tracing::warn!(subscription = self.name(), lost = %span, "records have expired, it goes on");
+        self.cursors[partition as usize] = cursor;
+        self.lost.push(span);
+        Ok(())
+    }
+
+    /// What has expired before it was committed: exactly that, by partition. Reading is
+    /// [`Error::OffsetExpired`] until it is reset, or it is reset by itself ([`OnExpiry`]).
+    pub fn expired(&self) -> Result<Vec<Span>> {
+        let mut failed = Ok(());
+        let expired = self
+            .topic
+            .expired(&self.committed, |error| failed = Err(error));
+        failed.map(|()| expired)
+    }
+
+    /// What this handle has passed over since it was told to by [`OnExpiry`], oldest first.
+    pub fn lost(&self) -> &[Span] {
+        &self.lost
+    }
+
+    /// What became of the records it has read, if it has a filter or a sampling; else nothing is
+    /// counted.
+    pub fn counts(&self) -> Counts {
+        self.sieve
+            .as_ref()
+            .map_or_else(Counts::default, |sieve| sieve.counts)
+    }
+
+    /// Whether it can be read.
+    pub fn status(&self) -> Result<SubscriptionStatus> {
+        Ok(status(self.state.paused, &self.expired()?))
+    }
+
+    /// Whether retention may keep for it what it has not committed.
+    pub fn is_required(&self) -> bool {
+        self.state.required
     }
 
     /// Commits everything returned so far; returns once that is durable.
@@ -383,10 +334,49 @@ impl Subscription {
         Ok(())
     }
 
+    /// As [`Subscription::reset`], of one partition: the others stay where they are.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::{Start, Store, TopicOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// let orders = store.create_topic("orders", TopicOptions::new().partitions(2))?;
+    /// orders.partition(1)?.append_batch(["one", "two"])?;
+    /// let mut kitchen = orders.subscribe("kitchen")?;
+    /// kitchen.reset_partition(1, Start::Offset(1))?;
+    /// assert_eq!(kitchen.next()?.expect("it is there").text()?, "two");
+    /// # drop(kitchen);
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn reset_partition(&mut self, partition: u32, start: Start) -> Result<()> {
+        let cursor = self.topic.partition(partition)?.cursor(start)?;
+        let cursors = [(partition, cursor)];
+        let moved = self.places(
+            cursors
+                .iter()
+                .map(|(partition, cursor)| (*partition, cursor)),
+        )?;
+        self.store_checkpoints(&moved)?;
+        for (partition, cursor) in cursors {
+            self.cursors[partition as usize] = cursor;
+        }
+        Ok(())
+    }
+
     /// The checkpoints of a reset to where these cursors stand.
     pub(super) fn reset_to(&self, cursors: &[Cursor]) -> Result<Vec<(u32, u64)>> {
+        self.places((0..).zip(cursors))
+    }
+
+    fn places<'a>(
+        &self,
+        cursors: impl Iterator<Item = (u32, &'a Cursor)>,
+    ) -> Result<Vec<(u32, u64)>> {
         let mut moved = Vec::new();
-        for (partition, cursor) in (0..).zip(cursors) {
+        for (partition, cursor) in cursors {
             let (log, asked) = (cursor.log(), cursor.offset());
             if asked > log.written() {
                 return Err(Error::BeyondEnd {
@@ -421,7 +411,11 @@ impl Subscription {
 
     /// How far it is behind.
     pub fn lag(&self) -> Result<Lag> {
-        self.topic.lag_of(&self.committed)
+        let mut failed = Ok(());
+        let lag = self
+            .topic
+            .lag_of(&self.committed, |error| failed = Err(error));
+        failed.map(|()| lag)
     }
 
     fn set_paused(&mut self, paused: bool) -> Result<()> {
@@ -459,6 +453,10 @@ impl Subscription {
     pub(super) fn note_committed(&mut self, moved: &[(u32, u64)]) {
         for (partition, next) in moved {
             self.committed[*partition as usize] = *next;
+        }
+        if self.state.required && !moved.is_empty() {
+            // Retention may have waited for it.
+            self.topic.store.shared().setting.retain.make();
         }
     }
 

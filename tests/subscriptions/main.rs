@@ -1,0 +1,10 @@
+//! Subscriptions: what they are given, how they stand, what they do when records expire.
+
+#[path = "../machine/mod.rs"]
+mod machine;
+
+mod expiry;
+mod filters;
+mod kit;
+mod samples;
+mod states;
