@@ -95,7 +95,7 @@ pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo, Subscr
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};
 pub use store::{Audit, PartitionAudit, Reason, Removal};
-pub use store::{Latency, Metrics, PartitionMetrics, TopicMetrics};
+pub use store::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
 pub use store::{LogReport, VerifyReport, verify};
 
 /// Keeps the code on the front page compiling.

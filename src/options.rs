@@ -110,7 +110,7 @@ impl StoreOptions {
     }
 
     /// Tells the store's figures to the recorder of the `metrics` facade that the program has installed,
-    /// again and again; nothing if this is not said. A thread of its own does it, so that a recorder that
+    /// each time that this has passed, a millisecond or more; nothing if it is not said. A thread of its own does it, so that a recorder that
     /// is slow or panics harms nobody. It also warns, through `tracing`, when the file system has less
     /// than a GiB left, or a topic nine tenths of what it may hold.
     ///
@@ -172,6 +172,14 @@ impl StoreOptions {
             return Err(Error::InvalidOption {
                 option: "retention_interval",
                 reason: format!("{:?} is less than a millisecond", self.retention_interval),
+            });
+        }
+        if let Some(interval) = self.metrics_interval
+            && interval < Duration::from_millis(1)
+        {
+            return Err(Error::InvalidOption {
+                option: "metrics_interval",
+                reason: format!("{interval:?} is less than a millisecond"),
             });
         }
         let least = if self.inline { 1 } else { LEAST_OPEN_FILES };

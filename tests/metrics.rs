@@ -94,7 +94,10 @@ fn figures_come_by_their_promised_names() {
     for _ in 0..3 {
         quakes.append("M 4.6").unwrap();
     }
-    drop(quakes.subscribe("archive").unwrap());
+    let mut archive = quakes.subscribe("archive").unwrap();
+    assert!(archive.next().unwrap().is_some());
+    archive.commit().unwrap();
+    drop(archive);
     let mut times = 0;
     let mut all = BTreeMap::new();
     wait_for("three appends are told of", || {
@@ -108,7 +111,10 @@ fn figures_come_by_their_promised_names() {
         }
         let records = all.get("tidelog_topic_records_total{topic=figures}");
         let lag = "tidelog_subscription_lag_records{topic=figures,subscription=archive}";
-        times == 3 && records == Some(&DebugValue::Counter(3)) && all.contains_key(lag)
+        let commits = "tidelog_subscription_commits_total{topic=figures,subscription=archive}";
+        let committed = all.get(commits) == Some(&DebugValue::Counter(1));
+        let left = matches!(all.get(lag), Some(DebugValue::Gauge(left)) if left.0 == 2.0);
+        times == 3 && records == Some(&DebugValue::Counter(3)) && left && committed
     });
     let gauge = |name: &str| match &all[name] {
         DebugValue::Gauge(value) => value.0,
@@ -128,8 +134,23 @@ fn figures_come_by_their_promised_names() {
     );
     let deletes = "tidelog_partition_retention_deletes_total{topic=figures,partition=0}";
     assert_eq!(all[deletes], DebugValue::Counter(0));
-    let lag = "tidelog_subscription_lag_records{topic=figures,subscription=archive}";
-    assert_eq!(gauge(lag), 3.0);
+    let of = "{topic=figures,subscription=archive}";
+    for (name, figure) in [("lag_records", 2.0), ("lag_bytes", 2.0 * 40.0)] {
+        assert_eq!(
+            gauge(&format!("tidelog_subscription_{name}{of}")),
+            figure,
+            "{name}"
+        );
+    }
+    let age = "tidelog_subscription_oldest_uncommitted_age_seconds";
+    assert!(gauge(&format!("{age}{of}")) >= 0.0);
+    for (name, figure) in [("reads", 1), ("commits", 1), ("offset_expired", 0)] {
+        let name = format!("tidelog_subscription_{name}_total{of}");
+        assert_eq!(all[&name], DebugValue::Counter(figure), "{name}");
+    }
+    let committed =
+        "tidelog_subscription_committed_offset{topic=figures,subscription=archive,partition=0}";
+    assert_eq!(gauge(committed), 1.0);
     assert!(gauge("tidelog_store_free_bytes{}") > 0.0);
     drop(quakes);
     store.close().unwrap();

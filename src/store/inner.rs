@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::budget::Budget;
 use super::log_cell::LogCell;
 use super::reading::Reading;
+use super::subscription::Totals;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Journal, Pending, TopicSettings, TopicState};
@@ -79,6 +80,8 @@ pub(crate) struct TopicInner {
     pub(super) deleted: AtomicBool,
     /// Subscriptions that somebody holds.
     pub(super) held: Mutex<BTreeSet<u64>>,
+    /// What subscriptions have done, by their ids.
+    totals: Mutex<BTreeMap<u64, Arc<Totals>>>,
 }
 
 /// What each append is held against.
@@ -212,6 +215,7 @@ impl TopicInner {
             finished: AtomicBool::new(state.finished),
             deleted: AtomicBool::new(false),
             held: Mutex::new(BTreeSet::new()),
+            totals: Mutex::default(),
         })
     }
 
@@ -308,6 +312,12 @@ impl TopicInner {
             partition,
             partitions: self.partitions(),
         }
+    }
+
+    /// What a subscription has done.
+    pub(super) fn totals(&self, subscription: u64) -> Arc<Totals> {
+        let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(totals.entry(subscription).or_default())
     }
 
     pub(super) fn held(&self) -> MutexGuard<'_, BTreeSet<u64>> {

@@ -34,7 +34,7 @@ mod twins;
 pub use ack::Ack;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
-pub use metrics::{Latency, Metrics, PartitionMetrics, TopicMetrics};
+pub use metrics::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};

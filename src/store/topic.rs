@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::follow::Follow;
 use super::inner::TopicInner;
@@ -12,7 +13,7 @@ use super::routing::partition_of;
 use super::store::Store;
 use super::subscription::{Subscription, SubscriptionBuilder};
 use crate::error::{Error, Result};
-use crate::options::Durability;
+use crate::options::{Durability, TopicOptions};
 use crate::partition::Log;
 
 /// A topic of a store.
@@ -90,6 +91,38 @@ impl Topic {
     /// When what is written to it is synced.
     pub fn durability(&self) -> Durability {
         self.inner.caps().durability
+    }
+
+    /// What it was made with, and what of that was changed since: for who makes it anew with other limits
+    /// and means to keep the rest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::{Retention, Store};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// let quakes = store.topic("quakes")?;
+    /// store.create_topic("quakes", quakes.options().retention(Retention::days(7)))?;
+    /// assert_eq!(quakes.retention(), Retention::days(7));
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn options(&self) -> TopicOptions {
+        let settings = self.inner.settings();
+        TopicOptions {
+            partitions: self.partitions(),
+            content_type: self.inner.content_type.clone(),
+            max_record_bytes: settings.max_record_bytes,
+            max_batch_bytes: settings.max_batch_bytes,
+            max_total_bytes: settings.max_total_bytes,
+            first_segment_bytes: settings.first_segment_bytes,
+            max_segment_bytes: settings.max_segment_bytes,
+            unsettled_bytes: settings.unsettled_bytes,
+            durability: Durability::from_nanos(settings.sync_after_nanos),
+            retention: self.inner.retention(),
+            full_wait: settings.full_wait_nanos.map(Duration::from_nanos),
+        }
     }
 
     /// One of its partitions.

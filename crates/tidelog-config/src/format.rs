@@ -49,8 +49,8 @@ impl Format {
                 let whole = toml::Deserializer::parse(text);
                 tracked(whole.map_err(|error| invalid(".", &error))?)
             }
-            // An empty document is an empty table, as in the others.
-            Format::Yaml if text.trim().is_empty() => Format::Json.parse("{}"),
+            // A document that says nothing is an empty table, as in the others.
+            Format::Yaml if says_nothing(text) => Format::Json.parse("{}"),
             Format::Yaml => tracked(serde_yaml_ng::Deserializer::from_str(text)),
             Format::Json => {
                 let mut whole = serde_json::Deserializer::from_str(text);
@@ -60,6 +60,12 @@ impl Format {
             }
         }
     }
+}
+
+/// Whether a YAML document has nothing but comments.
+fn says_nothing(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.all(|line| line.is_empty() || line.starts_with('#') || line == "---")
 }
 
 /// Reads a value, and knows at which key it stood where it fails.

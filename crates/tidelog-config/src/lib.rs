@@ -50,7 +50,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidelog::Store;
+use tidelog::{Filter, OnExpiry, Sampling, Store, TopicOptions};
 
 pub use age::Age;
 pub use error::{Error, Result};
@@ -95,7 +95,7 @@ fn data() -> PathBuf {
 /// ```
 /// let text = r#"{"name": "archive", "topic": "quakes", "start": "latest", "required": true}"#;
 /// let subscription: tidelog_config::Subscription = serde_json::from_str(text).expect("one");
-/// assert!(subscription.required);
+/// assert_eq!(subscription.required, Some(true));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,8 +108,50 @@ pub struct Subscription {
     #[serde(default)]
     pub start: Start,
     /// Whether retention is to keep what it has not committed, where the topic says so.
-    #[serde(default)]
-    pub required: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub required: Option<bool>,
+    /// Which records it is given, if not all: `{ header = { name = "status", is = { one_of = ["failed"] } } }`.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "serde_yaml_ng::with::singleton_map_recursive"
+    )]
+    pub filter: Option<Filter>,
+    /// How many of them, if not all: `{ per_minute = 10, source = "station" }`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
+    /// What it does when records expire that it has not committed: `fail`, `earliest` or `latest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_expiry: Option<Expiry>,
+}
+
+/// What a subscription does when retention has removed what it has not committed; see [`OnExpiry`].
+///
+/// # Examples
+///
+/// ```
+/// use tidelog_config::Expiry;
+/// assert_eq!(tidelog::OnExpiry::from(Expiry::Latest), tidelog::OnExpiry::Latest);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Expiry {
+    /// Fails until somebody resets it.
+    Fail,
+    /// Goes on at the first record that is still there.
+    Earliest,
+    /// Goes on behind the last record.
+    Latest,
+}
+
+impl From<Expiry> for OnExpiry {
+    fn from(expiry: Expiry) -> OnExpiry {
+        match expiry {
+            Expiry::Fail => OnExpiry::Fail,
+            Expiry::Earliest => OnExpiry::Earliest,
+            Expiry::Latest => OnExpiry::Latest,
+        }
+    }
 }
 
 /// Where a subscription starts the first time.
@@ -176,15 +218,15 @@ impl Config {
     /// # Errors
     ///
     /// [`Error::Invalid`] for what contradicts itself, and [`Error::Refused`] with the key of what the
-    /// store does not take; what came before it in the file has been made then.
+    /// store does not take, a subscription that somebody holds among that; what came before it in the file
+    /// has been made then.
     pub fn open(&self) -> Result<Store> {
         self.check()?;
         let store = Store::open(&self.path).map_err(|error| refused("path", error))?;
         if let Err(error) = self.apply(&store) {
-            // What is told is why the store is not handed out.
-            return Err(store
-                .close()
-                .map_or_else(|closing| refused("path", closing), |()| error));
+            // What is told is why the store is not handed out, not what came of closing it.
+            drop(store.close());
+            return Err(error);
         }
         Ok(store)
     }
@@ -196,7 +238,12 @@ impl Config {
     /// As for [`Config::open`].
     pub fn apply(&self, store: &Store) -> Result<()> {
         for (name, topic) in &self.topics {
-            let made = store.create_topic(name, topic.options());
+            let options = match store.existing_topic(name) {
+                Ok(there) => there.options(),
+                Err(tidelog::Error::TopicUnknown { .. }) => TopicOptions::new(),
+                Err(error) => return Err(refused(&format!("topics.{name}"), error)),
+            };
+            let made = store.create_topic(name, topic.over(options));
             made.map_err(|error| refused(&format!("topics.{name}"), error))?;
         }
         for (index, subscription) in self.subscriptions.iter().enumerate() {
@@ -220,6 +267,9 @@ impl Config {
 
     /// What one value alone does not show.
     fn check(&self) -> Result<()> {
+        for (name, topic) in &self.topics {
+            topic.check(&format!("topics.{name}"))?;
+        }
         let mut seen = BTreeSet::new();
         for (index, it) in self.subscriptions.iter().enumerate() {
             if !self.topics.contains_key(&it.topic) {
@@ -243,14 +293,21 @@ impl Subscription {
     fn make(&self, store: &Store) -> tidelog::Result<()> {
         let topic = store.existing_topic(&self.topic)?;
         let mut builder = topic.subscription(&self.name).start(self.start.into());
-        if self.required {
-            builder = builder.required();
+        builder = match self.required {
+            Some(true) => builder.required(),
+            Some(false) => builder.optional(),
+            None => builder,
+        };
+        if let Some(filter) = &self.filter {
+            builder = builder.filter(filter.clone());
         }
-        match builder.open() {
-            // Whoever holds it has made it.
-            Ok(_) | Err(tidelog::Error::SubscriptionBusy { .. }) => Ok(()),
-            Err(error) => Err(error),
+        if let Some(sampling) = &self.sampling {
+            builder = builder.sampling(sampling.clone());
         }
+        if let Some(expiry) = self.on_expiry {
+            builder = builder.on_expiry(expiry.into());
+        }
+        builder.open().map(drop)
     }
 }
 

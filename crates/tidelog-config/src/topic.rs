@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use serde::de::{Error, Visitor};
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidelog::{Durability, Retention, TopicOptions};
 
-use crate::{Age, Size};
+use crate::{Age, Error, Size};
 
 /// When what is written to a topic is synced: `commit`, `manual`, or a length of time.
 ///
@@ -64,7 +64,7 @@ impl<'de> Deserialize<'de> for Sync {
                 f.write_str("\"commit\", \"manual\" or an interval like \"50ms\"")
             }
 
-            fn visit_str<E: Error>(self, text: &str) -> Result<Sync, E> {
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sync, E> {
                 match text {
                     "commit" => Ok(Sync::Commit),
                     "manual" => Ok(Sync::Manual),
@@ -119,14 +119,16 @@ impl Kept {
     }
 }
 
-/// What a topic is made with; see [`TopicOptions`]. What is not said is as there.
+/// What a topic is made with; see [`TopicOptions`]. What is not said is as there, or as it is in a topic
+/// that exists.
 ///
 /// # Examples
 ///
 /// ```
 /// let text = r#"{"partitions": 4, "max_record": "1MiB"}"#;
 /// let topic: tidelog_config::Topic = serde_json::from_str(text).expect("a topic");
-/// assert_eq!(topic.options(), tidelog::TopicOptions::new().partitions(4).max_record_bytes(1 << 20));
+/// let wanted = tidelog::TopicOptions::new().partitions(4).max_record_bytes(1 << 20);
+/// assert_eq!(topic.over(tidelog::TopicOptions::new()), wanted);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -167,8 +169,27 @@ pub struct Topic {
 }
 
 impl Topic {
-    /// The same for the engine.
-    pub fn options(&self) -> TopicOptions {
+    /// What would have no effect is a mistake.
+    pub(crate) fn check(&self, key: &str) -> crate::Result<()> {
+        let vain = |name: &str, lacks: &str| Error::Invalid {
+            key: format!("{key}.{name}"),
+            reason: format!("it has no effect without {lacks}"),
+        };
+        if self.wait_when_full.is_some() && self.max_total.is_none() {
+            return Err(vain("wait_when_full", "max_total"));
+        }
+        match self.retention {
+            Some(Kept {
+                age: None,
+                bytes: None,
+                keep_required: Some(_),
+            }) => Err(vain("retention.keep_required", "age or bytes")),
+            _ => Ok(()),
+        }
+    }
+
+    /// These options, with what is said here.
+    pub fn over(&self, mut options: TopicOptions) -> TopicOptions {
         type Set<T> = fn(TopicOptions, T) -> TopicOptions;
         fn with<T>(options: TopicOptions, set: Set<T>, value: Option<T>) -> TopicOptions {
             match value {
@@ -184,7 +205,6 @@ impl Topic {
             (TopicOptions::max_segment_bytes, self.max_segment),
             (TopicOptions::unsettled_bytes, self.unsettled),
         ];
-        let mut options = TopicOptions::new();
         for (set, size) in sizes {
             options = with(options, set, size.map(|size| size.0));
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tidelog::{Retention, Store};
+use tidelog::{Durability, Filter, OnExpiry, Retention, Sampling, Store, TopicOptions};
 use tidelog_config::{Config, Error, Format};
 
 const TOML: &str = r#"
@@ -71,7 +71,11 @@ fn three_formats_say_the_same() {
     assert_eq!(Config::parse(&told, Format::Json).unwrap(), toml);
     let told = toml.to_toml().unwrap();
     assert_eq!(Config::parse(&told, Format::Toml).unwrap(), toml, "{told}");
-    for (text, format) in [("", Format::Toml), ("", Format::Yaml), ("{}", Format::Json)] {
+    for (text, format) in [
+        ("", Format::Toml),
+        ("# not yet\n", Format::Yaml),
+        ("{}", Format::Json),
+    ] {
         assert!(Config::parse(text, format).unwrap().topics.is_empty());
     }
 }
@@ -95,8 +99,8 @@ fn a_file_makes_its_store_and_finds_it_again() {
     let mut archive = output.subscribe("archive").unwrap();
     while archive.next().unwrap().is_some() {}
     archive.commit().unwrap();
-    // Held, it is there all the same.
-    Config::read(&file).unwrap().apply(&store).unwrap();
+    let held = Config::read(&file).unwrap().apply(&store).unwrap_err();
+    assert!(held.to_string().starts_with("subscriptions[0]: "), "{held}");
     drop((output, archive));
     store.close().unwrap();
 
@@ -108,6 +112,44 @@ fn a_file_makes_its_store_and_finds_it_again() {
         .subscriptions()
         .unwrap();
     assert_eq!((told[0].name.as_str(), told[0].lag.records), ("archive", 0));
+    store.close().unwrap();
+}
+
+/// A topic and a subscription are there already, made by a program. A file that names them changes what it
+/// says, and leaves the rest as it was.
+#[test]
+fn what_a_file_does_not_say_stays_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    let made = TopicOptions::new()
+        .partitions(3)
+        .durability(Durability::Manual)
+        .max_total_bytes(1 << 30)
+        .retention(Retention::days(1));
+    let topic = store.create_topic("t", made.clone()).unwrap();
+    drop(topic.subscribe("s").unwrap());
+    let text = "topics: {t: {max_record: 1MiB}}
+subscriptions:
+- {name: s, topic: t, required: true, on_expiry: latest, sampling: {per_minute: 10, source: station},
+   filter: {header: {name: status, is: {one_of: [failed]}}}}";
+    let config: Config = Config::parse(text, Format::Yaml).unwrap();
+    config.apply(&store).unwrap();
+    assert_eq!(topic.options(), made.max_record_bytes(1 << 20));
+    let told = &topic.subscriptions().unwrap()[0];
+    assert!(told.required);
+    assert_eq!(told.on_expiry, OnExpiry::Latest);
+    assert_eq!(
+        told.sampling,
+        Some(Sampling::per_minute(10).source("station"))
+    );
+    assert_eq!(told.filter, Some(Filter::header("status").equals("failed")));
+    let silent = Config::parse(
+        "topics: {t: {}}\nsubscriptions: [{name: s, topic: t}]",
+        Format::Yaml,
+    );
+    silent.unwrap().apply(&store).unwrap();
+    assert!(topic.subscriptions().unwrap()[0].required);
+    drop(topic);
     store.close().unwrap();
 }
 
@@ -148,6 +190,16 @@ fn mistakes_are_told_with_key_and_line() {
             "\"manual\"",
         ),
         ("[topics.t]\n[topics.t]\n", ".", "line 2"),
+        (
+            "[topics.t]\nwait_when_full = \"1s\"\n",
+            "topics.t.wait_when_full",
+            "no effect",
+        ),
+        (
+            "[topics.t]\nretention = { keep_required = \"1GB\" }\n",
+            "topics.t.retention.keep_required",
+            "no effect",
+        ),
         ("storage = \"data\"\n", "storage", "unknown field"),
         (
             "[[subscriptions]]\nname = \"s\"\ntopic = \"t\"\n",

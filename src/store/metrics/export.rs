@@ -48,9 +48,13 @@ pub(crate) fn start(store: &Arc<Inner>) {
         .name("tidelog-metrics".to_owned())
         .spawn(move || {
             let mut told = Told::default();
-            let look = || Store::inside(inner.upgrade()?).metrics().ok();
-            while let Some(metrics) = look() {
-                told.pass(&metrics);
+            loop {
+                // What panics here is other people's code: a recorder, or who listens to `tracing`.
+                let pass = || told.pass(&Store::inside(inner.upgrade()?).metrics().ok()?);
+                match catch_unwind(AssertUnwindSafe(pass)) {
+                    Ok(Some(())) | Err(_) => {}
+                    Ok(None) => break,
+                }
                 let deadline = Instant::now().checked_add(interval);
                 if theirs.0.wait_past(0, deadline, || false) != Waited::TimedOut {
                     break;
@@ -104,11 +108,17 @@ struct Told {
 }
 
 impl Told {
-    fn pass(&mut self, metrics: &Metrics) {
+    /// Nothing of the store is held: `metrics` is all that is known of it.
+    fn pass(&mut self, metrics: &Metrics) -> Option<()> {
         if catch_unwind(AssertUnwindSafe(|| self.tell(metrics))).is_err() {
             tracing::error!("the recorder of metrics panicked");
         }
         self.warn(metrics);
+        let there = |name: &str| metrics.topics.iter().any(|topic| topic.topic == name);
+        self.latencies.retain(|(topic, _), _| there(topic));
+        self.warned
+            .retain(|topic, _| topic.is_empty() || there(topic));
+        Some(())
     }
 
     fn tell(&mut self, metrics: &Metrics) {
@@ -183,7 +193,8 @@ fn tell_topic(topic: &TopicMetrics) {
 }
 
 fn tell_subscriptions(topic: &TopicMetrics) {
-    for it in &topic.subscriptions {
+    for counted in &topic.subscriptions {
+        let it = &counted.info;
         let labels = [
             ("topic", topic.topic.clone()),
             ("subscription", it.name.clone()),
@@ -197,5 +208,16 @@ fn tell_subscriptions(topic: &TopicMetrics) {
             gauge!("tidelog_subscription_committed_offset", &labels).set(*next as f64);
         }
         gauge!("tidelog_subscription_lag_records", &labels).set(it.lag.records as f64);
+        gauge!("tidelog_subscription_lag_bytes", &labels).set(it.lag.bytes as f64);
+        let age = it.lag.age.unwrap_or_default().as_secs_f64();
+        gauge!(
+            "tidelog_subscription_oldest_uncommitted_age_seconds",
+            &labels
+        )
+        .set(age);
+        counter!("tidelog_subscription_reads_total", &labels).absolute(counted.reads_total);
+        counter!("tidelog_subscription_commits_total", &labels).absolute(counted.commits_total);
+        counter!("tidelog_subscription_offset_expired_total", &labels)
+            .absolute(counted.offset_expired_total);
     }
 }

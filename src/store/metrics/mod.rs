@@ -82,8 +82,41 @@ pub struct TopicMetrics {
     pub fullness: Option<f64>,
     /// Those of its partitions that have been used.
     pub partitions: Vec<PartitionMetrics>,
-    /// Its subscriptions, sorted by name.
-    pub subscriptions: Vec<SubscriptionInfo>,
+    /// Its subscriptions, sorted by name, if all of its partitions have been used: how far one is behind
+    /// would not be known otherwise.
+    pub subscriptions: Vec<SubscriptionMetrics>,
+}
+
+/// Figures of a subscription.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::Store;
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// # let topic = store.topic("quakes")?;
+/// # topic.append("M 4.6")?;
+/// let mut archive = topic.subscribe("archive")?;
+/// assert!(archive.next()?.is_some());
+/// archive.commit()?;
+/// let told = &store.metrics()?.topics[0].subscriptions[0];
+/// assert_eq!((told.reads_total, told.commits_total, told.info.lag.records), (1, 1, 0));
+/// # drop(archive);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SubscriptionMetrics {
+    /// How it stands.
+    pub info: SubscriptionInfo,
+    /// Records returned since the store was opened.
+    pub reads_total: u64,
+    /// Commits that moved something, since the store was opened.
+    pub commits_total: u64,
+    /// How often, since the store was opened, what it was to read next had expired.
+    pub offset_expired_total: u64,
 }
 
 /// Figures of a partition.
@@ -119,7 +152,7 @@ pub struct PartitionMetrics {
 }
 
 impl Store {
-    /// The store's figures now. Of topics only those are opened for this that have subscriptions.
+    /// The store's figures now. Nothing is opened for this.
     ///
     /// # Errors
     ///
@@ -150,8 +183,26 @@ impl Store {
             store: self.clone(),
             inner: std::sync::Arc::clone(topic),
         };
-        let subscriptions = handle.subscriptions().unwrap_or_default();
         let store = self.shared();
+        let used = topic.logs.iter().all(|cell| cell.get().is_some());
+        let infos = match used {
+            true => handle.subscriptions().ok()?,
+            false => Vec::new(),
+        };
+        let told = |info: SubscriptionInfo| {
+            let named = |fold: &crate::journal::Fold| {
+                let state = fold.subscription_named(topic.id, &info.name);
+                state.map(|state| state.id)
+            };
+            let totals = topic.totals(store.journal.fold(named)?);
+            Some(SubscriptionMetrics {
+                info,
+                reads_total: totals.reads.get(),
+                commits_total: totals.commits.get(),
+                offset_expired_total: totals.expired.get(),
+            })
+        };
+        let subscriptions = infos.into_iter().filter_map(told).collect();
         let each = (0..topic.partitions()).filter_map(|number| topic.log_if_open(number));
         let partitions: Vec<_> = each.filter_map(|log| of_partition(log)).collect();
         let limit = topic.limits().total;

@@ -5,6 +5,9 @@ mod filter;
 mod info;
 mod sampling;
 mod sieve;
+mod totals;
+
+use std::sync::Arc;
 
 use super::position::Position;
 use super::read::{Cursor, Start};
@@ -21,6 +24,7 @@ pub use info::{Lag, SubscriptionInfo, SubscriptionStatus};
 pub use sampling::Sampling;
 pub use sieve::Counts;
 use sieve::Sieve;
+pub(in crate::store) use totals::Totals;
 
 /// That a subscription is held: one at a time.
 #[derive(Debug)]
@@ -84,6 +88,9 @@ pub struct Subscription {
     sieve: Option<Sieve>,
     on_expiry: OnExpiry,
     lost: Vec<Span>,
+    totals: Arc<Totals>,
+    /// That it has expired is counted.
+    told: bool,
     _held: Held,
 }
 
@@ -101,14 +108,16 @@ impl Subscription {
         } = Stored::of(&state)?;
         let sieve = Sieve::new(filter, sampling, cursors.len());
         Ok(Subscription {
-            topic,
-            state,
             cursors,
             committed,
             turn: 0,
             sieve,
             on_expiry,
             lost: Vec::new(),
+            totals: topic.inner.totals(state.id),
+            told: false,
+            topic,
+            state,
             _held: held,
         })
     }
@@ -146,6 +155,7 @@ impl Subscription {
             self.cursors.iter_mut().for_each(Cursor::rest);
             return Ok(None);
         };
+        self.totals.reads.add(1);
         match picks {
             true => self.cursors[index].again(),
             false => self.cursors[index].next(),
@@ -161,7 +171,13 @@ impl Subscription {
             return Ok(None);
         };
         self.turn = index;
-        self.cursors[index].check_expiry()?;
+        if let Err(error) = self.cursors[index].check_expiry() {
+            if !std::mem::replace(&mut self.told, true) {
+                self.totals.expired.add(1);
+            }
+            return Err(error);
+        }
+        self.told = false;
         self.turn = (index + 1) % count;
         Ok(Some(index))
     }
@@ -453,6 +469,9 @@ impl Subscription {
     pub(super) fn note_committed(&mut self, moved: &[(u32, u64)]) {
         for (partition, next) in moved {
             self.committed[*partition as usize] = *next;
+        }
+        if !moved.is_empty() {
+            self.totals.commits.add(1);
         }
         if self.state.required && !moved.is_empty() {
             // Retention may have waited for it.
