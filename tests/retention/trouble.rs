@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tidelog::sys::sim::{Call, Fault, When};
 use tidelog::sys::{Access, Storage};
-use tidelog::{Retention, Start};
+use tidelog::{Retention, Start, Store};
 
 use crate::kit::{HOUR, apply, fill, one, range, small};
 use crate::machine::{Machine, ROOT};
@@ -131,5 +131,35 @@ fn on_a_full_disk_what_is_old_goes_but_for_the_last_segment() {
     machine.sim.heal();
     apply(&topic);
     assert_eq!(range(&topic), (46, 46));
+    store.close().unwrap();
+}
+
+/// A finished topic that has let go of its files takes them up to expire to its last record.
+#[test]
+fn a_finished_topic_without_open_files_expires() {
+    let machine = Machine::new(1);
+    let tight = machine.options().inline().max_open_files(1);
+    let store = Store::open_with(ROOT, tight).unwrap();
+    let topics = ["a", "b"].map(|name| {
+        let topic = store
+            .create_topic(name, small(Retention::age(HOUR)))
+            .unwrap();
+        fill(&topic, 20);
+        topic.finish().unwrap();
+        topic
+    });
+    machine.pass(HOUR);
+    for done in store.apply_retention().unwrap().partitions {
+        assert_eq!(
+            (done.failed, done.first),
+            (None, Some(20)),
+            "{}",
+            done.topic
+        );
+    }
+    for topic in &topics {
+        assert_eq!(range(topic), (20, 20));
+    }
+    drop(topics);
     store.close().unwrap();
 }
