@@ -46,6 +46,8 @@
 //! * **Reopening is flat**: after a crash a bounded part of the tail is read, after a clean close
 //!   no record at all.
 //! * **Errors are values** with coordinates: see [`Error`].
+//! * **Kept as long as you say**: for ever, or by age or bytes ([`Retention`]), also what a required
+//!   subscription has not read yet.
 //! * **At least once**: a subscription gets a record again if the crash came before its commit.
 //!
 //! A store has one writing process at a time; subscriptions are independent readers and never

@@ -383,12 +383,12 @@ impl Log {
         // Not `clamp`: of limits that are being changed one may be the old one.
         let natural = last.map_or(limits.first_segment, |last| {
             let longest = limits.max_segment.max(limits.first_segment);
-            let used = self.ledger.read().mark.place;
             // One that ends by its age need not be followed by a longer one.
-            let next = match limits.retained && used < last / 2 {
-                true if used < last / 4 => last / 2,
-                true => last,
-                false => last.saturating_mul(2),
+            let used = limits.retained.then(|| self.ledger.read().mark.place);
+            let next = match used {
+                Some(used) if used < last / 4 => last / 2,
+                Some(used) if used < last / 2 => last,
+                _ => last.saturating_mul(2),
             };
             next.max(limits.first_segment).min(longest)
         });

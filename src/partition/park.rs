@@ -131,7 +131,7 @@ impl Log {
             }
         };
         let mut appender = self.lock();
-        self.gate.appends(&self.site)?;
+        self.check_kept()?;
         if appender.parked != Some(identity) || appender.mark != mark {
             return Ok(());
         }

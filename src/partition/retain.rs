@@ -155,7 +155,7 @@ impl Log {
     }
 
     /// Whether its files may be changed, be it finished or not.
-    fn check_kept(&self) -> Result<()> {
+    pub(super) fn check_kept(&self) -> Result<()> {
         self.gate.reads(&self.site)?;
         match self.gate.failure() {
             Some(_) => Err(self.gate.failed(&self.site)),

@@ -17,6 +17,7 @@ use super::offload::offload;
 use super::position::{Position, Positions};
 use super::read::{Cursor, Start};
 use super::record::Record;
+use super::retention::Audit;
 use super::store::Store;
 use super::subscription::{Subscription, SubscriptionBuilder};
 use super::topic::{Partition, Topic};
@@ -64,6 +65,12 @@ impl Store {
     pub async fn delete_topic_async(&self, name: &str) -> Result<()> {
         let (store, name) = (self.clone(), name.to_owned());
         offload(move || store.delete_topic(&name)).await
+    }
+
+    /// [`Store::apply_retention`] as a future.
+    pub async fn apply_retention_async(&self) -> Result<Audit> {
+        let store = self.clone();
+        offload(move || store.apply_retention()).await
     }
 
     /// [`Store::flush`] as a future.
@@ -146,6 +153,18 @@ impl Topic {
         offload(move || topic.append_and_finish(records)).await
     }
 
+    /// [`Topic::apply_retention`] as a future.
+    pub async fn apply_retention_async(&self) -> Result<Audit> {
+        let topic = self.clone();
+        offload(move || topic.apply_retention()).await
+    }
+
+    /// [`Topic::delete_subscription`] as a future.
+    pub async fn delete_subscription_async(&self, name: &str) -> Result<()> {
+        let (topic, name) = (self.clone(), name.to_owned());
+        offload(move || topic.delete_subscription(&name)).await
+    }
+
     /// [`Topic::finish`] as a future.
     pub async fn finish_async(&self) -> Result<()> {
         let topic = self.clone();
@@ -194,6 +213,12 @@ impl Partition {
         self.topic.append_written_async(&records).await
     }
 
+    /// [`Partition::truncate_before`] as a future.
+    pub async fn truncate_before_async(&self, offset: u64) -> Result<u64> {
+        let partition = self.clone();
+        offload(move || partition.truncate_before(offset)).await
+    }
+
     /// [`Partition::flush`] as a future.
     pub async fn flush_async(&self) -> Result<()> {
         let partition = self.clone();
@@ -232,13 +257,13 @@ impl Subscription {
     /// ```
     pub async fn commit_async(&mut self) -> Result<()> {
         let moved = self.moved();
-        self.store_checkpoints_async(&moved, None).await
+        self.store_checkpoints_async(&moved, Vec::new()).await
     }
 
     /// [`Subscription::commit_to`] as a future.
     pub async fn commit_to_async(&mut self, next: &Position) -> Result<()> {
         match self.moves_to(next)? {
-            Some(moved) => self.store_checkpoints_async(&[moved], None).await,
+            Some(moved) => self.store_checkpoints_async(&[moved], Vec::new()).await,
             None => Ok(()),
         }
     }
@@ -247,8 +272,18 @@ impl Subscription {
     pub async fn reset_async(&mut self, start: Start) -> Result<()> {
         let topic = self.topic.clone();
         let cursors = offload(move || topic.cursors(start)).await?;
+        let cursors: Vec<_> = (0..).zip(cursors).collect();
         let moved = self.reset_to(&cursors)?;
-        self.store_checkpoints_async(&moved, Some(cursors)).await
+        self.store_checkpoints_async(&moved, cursors).await
+    }
+
+    /// [`Subscription::reset_partition`] as a future.
+    pub async fn reset_partition_async(&mut self, partition: u32, start: Start) -> Result<()> {
+        let topic = self.topic.clone();
+        let cursor = offload(move || topic.partition(partition)?.cursor(start)).await?;
+        let cursors = vec![(partition, cursor)];
+        let moved = self.reset_to(&cursors)?;
+        self.store_checkpoints_async(&moved, cursors).await
     }
 
     /// [`Subscription::pause`] as a future.
@@ -276,7 +311,7 @@ impl Subscription {
     async fn store_checkpoints_async(
         &mut self,
         moved: &[(u32, u64)],
-        cursors: Option<Vec<Cursor>>,
+        cursors: Vec<(u32, Cursor)>,
     ) -> Result<()> {
         for (partition, next) in moved {
             // A checkpoint is durable only where its records are.
@@ -290,7 +325,7 @@ impl Subscription {
         let journal = &topic.store.shared().journal;
         let end = journal.state(&self.checkpoints(moved))?;
         self.note_committed(moved);
-        self.cursors = cursors.unwrap_or_else(|| std::mem::take(&mut self.cursors));
+        self.go_to(cursors);
         journal.until(end).await
     }
 }

@@ -127,10 +127,13 @@ fn what_was_acknowledged_survives_every_crash_and_nothing_else_appears() {
     println!("{} transactions in doubt were whole", tally.joint);
     let copied = tally.copied;
     println!("{copied} with redo of a failed log in a file of its own");
+    let gone = tally.gone;
+    println!("{gone} with the beginning of a partition gone");
     let used = tally.used;
     println!("{used} with a segment of the journal on its way to be used again");
     assert!(found.is_empty(), "{}", found.join("\n\n"));
     assert!(count < 200 || tally.joint > 0);
+    assert!(count < 200 || gone > 0, "nothing was ever let go of");
     assert!(count < 3000 || copied > 0, "no log that failed needed redo");
     assert!(count < 3000 || used > 0, "no segment was used again");
     for (what, share) in &shares[..5] {

@@ -35,6 +35,8 @@ pub struct Tally {
     pub joint: u64,
     /// Images with a redo file of a failed log.
     pub copied: u64,
+    /// Images in which something was let go of.
+    pub gone: u64,
     /// Images with a file of the journal that is on its way to be used again.
     pub used: u64,
 }
@@ -51,6 +53,7 @@ impl Tally {
         self.joint += other.joint;
         self.copied += other.copied;
         self.used += other.used;
+        self.gone += other.gone;
     }
 }
 
@@ -209,6 +212,8 @@ impl<'a> Run<'a> {
         };
         self.tally.copied += u64::from(any(".redo"));
         self.tally.used += u64::from(any(".used"));
+        let mut parts = self.topics.values().flat_map(|topic| &topic.parts);
+        self.tally.gone += u64::from(parts.any(|part| part.first > 0));
         self.sync_failed = false;
         self.closed = false;
         self.crashed = true;

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidelog::{Durability, Start, Store, TopicOptions};
+use tidelog::{Durability, Retention, Start, Store, TopicOptions};
 
 use crate::child::PART;
 use crate::kit::Place;
@@ -16,7 +16,7 @@ use crate::process::{alone, part, sleeps, store_threads, until};
 
 const FOLLOWERS: usize = 8;
 
-/// A store with everything on: topics of all modes, records that rode with the journal and have been
+/// A store with everything on: topics of all modes whose records will expire, records that rode with the journal and have been
 /// settled since, and followers that wait.
 struct Idle {
     store: Store,
@@ -33,7 +33,8 @@ impl Idle {
             Durability::Manual,
         ];
         for (number, mode) in modes.into_iter().cycle().take(9).enumerate() {
-            let options = TopicOptions::new().durability(mode);
+            let week = Retention::days(7).or_bytes(1 << 30);
+            let options = TopicOptions::new().durability(mode).retention(week);
             let topic = store.create_topic(&format!("t{number}"), options).unwrap();
             for _ in 0..20 {
                 drop(topic.append_nowait("before").unwrap());
@@ -92,7 +93,8 @@ fn an_idle_store_sleeps_until_a_record_wakes_all_who_follow() {
         let idle = Idle::start(&place.root);
         let io = idle.store.io();
         let asked = || [&io.reads, &io.writes, &io.syncs, &io.dir_syncs].map(|it| it.get());
-        assert!(store_threads().len() >= 5, "{:?}", store_threads());
+        let threads = store_threads();
+        assert!(threads.len() >= 6, "{threads:?}");
         let before = (asked(), sleeps());
         thread::sleep(Duration::from_secs(3));
         assert_eq!((asked(), sleeps()), before);

@@ -5,6 +5,7 @@
 mod child;
 
 mod catalog;
+mod expiring;
 mod follow;
 mod kit;
 mod still;

@@ -1,5 +1,7 @@
 //! Retention: what goes, when, and that an audit tells exactly that.
 
+#[path = "../common/mod.rs"]
+mod common;
 #[path = "../machine/mod.rs"]
 mod machine;
 

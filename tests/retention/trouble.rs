@@ -4,8 +4,9 @@ use std::path::Path;
 
 use tidelog::sys::sim::{Call, Fault, When};
 use tidelog::sys::{Access, Storage};
-use tidelog::{Retention, Start};
+use tidelog::{Error, Retention, Start, Store};
 
+use crate::common;
 use crate::kit::{HOUR, apply, fill, one, range, small};
 use crate::machine::{Machine, ROOT};
 
@@ -131,5 +132,88 @@ fn on_a_full_disk_what_is_old_goes_but_for_the_last_segment() {
     machine.sim.heal();
     apply(&topic);
     assert_eq!(range(&topic), (46, 46));
+    store.close().unwrap();
+}
+
+/// A finished topic that has let go of its files takes them up to expire to its last record.
+#[test]
+fn a_finished_topic_without_open_files_expires() {
+    let machine = Machine::new(1);
+    let tight = machine.options().inline().max_open_files(1);
+    let store = Store::open_with(ROOT, tight).unwrap();
+    let topics = ["a", "b"].map(|name| {
+        let topic = store
+            .create_topic(name, small(Retention::age(HOUR)))
+            .unwrap();
+        fill(&topic, 20);
+        topic.finish().unwrap();
+        topic
+    });
+    machine.pass(HOUR);
+    for done in store.apply_retention().unwrap().partitions {
+        assert_eq!(
+            (done.failed, done.first),
+            (None, Some(20)),
+            "{}",
+            done.topic
+        );
+    }
+    for topic in &topics {
+        assert_eq!(range(topic), (20, 20));
+    }
+    drop(topics);
+    store.close().unwrap();
+}
+
+/// D16: the files of a log are replaced by an older copy, from before retention moved its start. Nothing
+/// of it is removed or taken for the log, and no offset is given again; with the right files it is the log
+/// again.
+#[test]
+fn older_files_than_where_a_log_begins_are_told_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    let log = path.join("topics/t/000000-1");
+    let [aside, older] = ["aside", "older"].map(|name| dir.path().join(name));
+    let names = || {
+        let names = std::fs::read_dir(&log).unwrap();
+        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let store = Store::open(&path).unwrap();
+    let topic = store
+        .create_topic("t", small(Retention::forever()))
+        .unwrap();
+    fill(&topic, 20);
+    drop(topic);
+    store.close().unwrap();
+    common::copy(&log, &older).unwrap();
+    let store = Store::open(&path).unwrap();
+    let topic = store.existing_topic("t").unwrap();
+    fill(&topic, 60);
+    let first = one(&topic).truncate_before(70).unwrap();
+    assert!(first > 40);
+    drop(topic);
+    store.close().unwrap();
+    std::fs::rename(&log, &aside).unwrap();
+    std::fs::rename(&older, &log).unwrap();
+    let before = names();
+    let store = Store::open(&path).unwrap();
+    let topic = store.existing_topic("t").unwrap();
+    let refused = topic.append("x").unwrap_err();
+    assert!(
+        matches!(&refused, Error::Failed { cause, .. } if matches!(**cause, Error::Mismatch { .. })),
+        "{refused}"
+    );
+    assert!(store.apply_retention().unwrap().partitions.is_empty());
+    drop(topic);
+    store.close().unwrap();
+    assert_eq!(names(), before);
+    std::fs::remove_dir_all(&log).unwrap();
+    std::fs::rename(&aside, &log).unwrap();
+    let store = Store::open(&path).unwrap();
+    let topic = store.existing_topic("t").unwrap();
+    assert_eq!(range(&topic), (first, 80));
+    drop(topic);
     store.close().unwrap();
 }

@@ -59,7 +59,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 #[derive(Debug, Clone)]
 enum Step {
     /// States a fact.
-    State(Event),
+    State(Box<Event>),
     /// Begins a snapshot of the state as it is, in parts of about this size.
     Begin(usize),
     /// Writes the next part of it, if there is one.
@@ -68,7 +68,7 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => any_event().prop_map(Step::State),
+        6 => any_event().prop_map(|event| Step::State(Box::new(event))),
         1 => (0..2_000_usize).prop_map(Step::Begin),
         6 => Just(Step::Part),
     ]

@@ -132,13 +132,13 @@ impl Subscription {
         &self.topic
     }
 
-    /// The next durable record behind those returned before; `None` if there is none yet. Over
+    /// The next durable record behind those returned before that its filter and its sampling keep; `None` if there is none yet. Over
     /// several partitions the order is fair and not promised.
     ///
     /// # Errors
     ///
     /// [`Error::SubscriptionPaused`]; [`Error::OffsetExpired`], until it is reset, when retention
-    /// has passed the checkpoint. A damaged stretch is an error once, and counts as returned.
+    /// has removed the next record, unless it goes on by itself ([`OnExpiry`]). A damaged stretch is an error once, and counts as returned.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends, which an Iterator cannot"
@@ -344,9 +344,9 @@ impl Subscription {
     /// [`Error::BeyondEnd`] for one behind the last record, [`Error::OffsetExpired`] for
     /// one that retention has removed.
     pub fn reset(&mut self, start: Start) -> Result<()> {
-        let cursors = self.topic.cursors(start)?;
+        let cursors: Vec<_> = (0..).zip(self.topic.cursors(start)?).collect();
         self.store_checkpoints(&self.reset_to(&cursors)?)?;
-        self.cursors = cursors;
+        self.go_to(cursors);
         Ok(())
     }
 
@@ -369,30 +369,24 @@ impl Subscription {
     /// ```
     pub fn reset_partition(&mut self, partition: u32, start: Start) -> Result<()> {
         let cursor = self.topic.partition(partition)?.cursor(start)?;
-        let cursors = [(partition, cursor)];
-        let moved = self.places(
-            cursors
-                .iter()
-                .map(|(partition, cursor)| (*partition, cursor)),
-        )?;
-        self.store_checkpoints(&moved)?;
-        for (partition, cursor) in cursors {
-            self.cursors[partition as usize] = cursor;
-        }
+        let cursors = vec![(partition, cursor)];
+        self.store_checkpoints(&self.reset_to(&cursors)?)?;
+        self.go_to(cursors);
         Ok(())
     }
 
-    /// The checkpoints of a reset to where these cursors stand.
-    pub(super) fn reset_to(&self, cursors: &[Cursor]) -> Result<Vec<(u32, u64)>> {
-        self.places((0..).zip(cursors))
+    /// Reads these partitions from there on.
+    pub(super) fn go_to(&mut self, cursors: Vec<(u32, Cursor)>) {
+        for (partition, cursor) in cursors {
+            self.cursors[partition as usize] = cursor;
+        }
     }
 
-    fn places<'a>(
-        &self,
-        cursors: impl Iterator<Item = (u32, &'a Cursor)>,
-    ) -> Result<Vec<(u32, u64)>> {
+    /// The checkpoints of a reset to where these cursors stand.
+    pub(super) fn reset_to(&self, cursors: &[(u32, Cursor)]) -> Result<Vec<(u32, u64)>> {
         let mut moved = Vec::new();
         for (partition, cursor) in cursors {
+            let partition = *partition;
             let (log, asked) = (cursor.log(), cursor.offset());
             if asked > log.written() {
                 return Err(Error::BeyondEnd {
