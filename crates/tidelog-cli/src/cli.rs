@@ -10,6 +10,8 @@ use crate::commands::create::Create;
 use crate::commands::demo::Demo;
 use crate::commands::lag::Lag;
 use crate::commands::read::Read;
+use crate::commands::retention::Retention;
+use crate::commands::subscriptions::Subscriptions;
 use crate::commands::tail::Tail;
 use crate::commands::topics::Topics;
 use crate::commands::verify::Verify;
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Read(Read),
     Tail(Tail),
     Topics(Topics),
+    Subscriptions(Subscriptions),
+    Retention(Retention),
     Lag(Lag),
     Config(Config),
     Verify(Verify),
@@ -52,10 +56,10 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// The store's directory
-    #[arg(long, value_name = "DIR", default_value = "data")]
+    #[arg(long, value_name = "DIR", default_value = "data", global = true)]
     pub(crate) store: PathBuf,
 
     /// Print JSON, one object a line
-    #[arg(long)]
+    #[arg(long, global = true)]
     pub(crate) json: bool,
 }

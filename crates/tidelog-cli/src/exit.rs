@@ -83,6 +83,7 @@ impl From<&Error> for Exit {
             Error::NoStore { .. }
             | Error::TopicUnknown { .. }
             | Error::TopicDeleted { .. }
+            | Error::SubscriptionUnknown { .. }
             | Error::PartitionUnknown { .. }
             | Error::OffsetExpired { .. }
             | Error::Truncated { .. }

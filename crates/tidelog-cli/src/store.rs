@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidelog::Store;
+use tidelog::{Store, StoreOptions};
 
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -11,6 +11,14 @@ use crate::failure::Result;
 /// over.
 pub(crate) fn reading<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     with(Store::open_read_only(path)?, work)
+}
+
+/// Opens a store that must be there, for changing it, and hands it over.
+pub(crate) fn with_existing<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    with(
+        Store::open_with(path, StoreOptions::new().existing())?,
+        work,
+    )
 }
 
 /// Opens a store, making it where there is none, hands it over, and closes it.

@@ -6,6 +6,8 @@ pub(crate) mod create;
 pub(crate) mod demo;
 pub(crate) mod lag;
 pub(crate) mod read;
+pub(crate) mod retention;
+pub(crate) mod subscriptions;
 pub(crate) mod tail;
 pub(crate) mod topics;
 pub(crate) mod verify;
@@ -18,6 +20,8 @@ use crate::failure::Result;
 pub(crate) fn run(command: &Command) -> Result<Exit> {
     match command {
         Command::Demo(demo) => demo.run(),
+        Command::Subscriptions(subscriptions) => subscriptions.run(),
+        Command::Retention(retention) => retention.run(),
         Command::Lag(lag) => lag.run(),
         Command::Config(config) => config.run(),
         Command::Create(create) => create.run(),
