@@ -6,5 +6,6 @@ mod machine;
 mod expiry;
 mod filters;
 mod kit;
+mod quakes;
 mod samples;
 mod states;
