@@ -19,11 +19,25 @@ pub(crate) use std::thread::{Thread, current as this_thread};
 pub(crate) use loom::thread::{Thread, current as this_thread};
 
 pub(crate) mod bell;
+mod list;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod told;
 mod watermark;
+mod whole;
 
+pub(crate) use list::List;
+pub(crate) use told::Told;
 pub(crate) use watermark::{Place, Watermark};
+pub(crate) use whole::Whole;
+
+/// Lets others go on for a moment, whose few steps this thread waits for.
+pub(crate) fn pause() {
+    #[cfg(not(loom))]
+    std::thread::yield_now();
+    #[cfg(loom)]
+    loom::thread::yield_now();
+}
 
 /// Sleeps until somebody unparks this thread, or for no reason; false if the deadline has passed.
 #[cfg(not(loom))]
