@@ -9,7 +9,7 @@ use super::log::Log;
 use crate::error::{Error, Result};
 use crate::flush::{Crew, DirtyLog};
 use crate::options::Durability;
-use crate::sync::{AtomicU64, Ordering, Told};
+use crate::sync::{AtomicU64, Ordering, Told, fence};
 
 /// When the next round of a log is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,9 @@ impl Log {
     pub(crate) fn set_limits(self: &Arc<Self>, limits: Limits) {
         let before = self.limits.load();
         self.limits.store(limits);
+        // Between saying how it is synced and looking what there is; the other fence is passed between
+        // appending and `notice`.
+        fence(Ordering::SeqCst);
         if before.durability != limits.durability {
             self.start_flush();
         }
@@ -130,8 +133,7 @@ impl Log {
 
     /// Asks for everything written so far; the log, if there is something to sync.
     fn ask_all(self: &Arc<Self>) -> Option<Arc<dyn DirtyLog>> {
-        // The ledger is written under the partition's lock, `written` only behind it: who has held
-        // the lock has seen every append there.
+        // The ledger, not `written`, which an append shows behind it.
         let end = self.ledger.next();
         (self.durable.get() < end).then(|| {
             self.ask(end);

@@ -128,10 +128,11 @@ impl Log {
         self.first.load(Ordering::Acquire)
     }
 
-    /// Records below this offset may be read by who asks for written ones.
+    /// Records below this offset may be read by who asks for written ones. What is durable is written,
+    /// also where the append that wrote it has not come to showing it yet.
     pub(crate) fn written(&self) -> u64 {
         self.catch_up();
-        self.written.get()
+        self.written.get().max(self.durable.get())
     }
 
     /// Records below this offset survive a power cut.

@@ -20,8 +20,8 @@ impl Log {
         });
     }
 
-    /// Everything below is written: said by who holds the partition's lock, or follows another
-    /// process, one at a time. Nobody is woken yet.
+    /// Everything below is written: said by who holds the partition's lock, so one at a time. Nobody is
+    /// woken yet.
     pub(super) fn show_written(&self, next: u64) {
         if let Some(entry) = &self.entry {
             entry.put_written(next);
@@ -39,7 +39,8 @@ impl Log {
         self.written.ring(next, bell);
     }
 
-    /// Everything below is durable. It has been shown to be written before.
+    /// Everything below is durable. Whoever wrote it has noted it, and may not have come to showing it as
+    /// written: who looks takes the greater one.
     pub(super) fn show_durable(&self, next: u64) {
         if let Some(entry) = &self.entry {
             entry.put_durable(next);

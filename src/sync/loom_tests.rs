@@ -314,6 +314,27 @@ fn nothing_appended_is_left_undone() {
     });
 }
 
+/// A topic that is synced by hand only is told to sync by itself while a record is appended: whoever changes
+/// it finds the record, or the append finds the change.
+#[test]
+fn a_change_of_durability_misses_no_append() {
+    loom::model(|| {
+        let log = Arc::new((Whole::new([0]), AtomicBool::new(false)));
+        let change = thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                log.1.store(true, Ordering::Release);
+                fence(Ordering::SeqCst);
+                log.0.word(0) == 1
+            }
+        });
+        log.0.set([1]);
+        fence(Ordering::SeqCst);
+        let seen = log.1.load(Ordering::Acquire);
+        assert!(seen | change.join().unwrap());
+    });
+}
+
 /// The owner appends one record, and then wakes who waits for it, at the log or at the topic's bell, while
 /// the reader is about to sleep.
 #[test]

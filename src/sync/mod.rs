@@ -31,11 +31,20 @@ pub(crate) use told::Told;
 pub(crate) use watermark::{Place, Watermark};
 pub(crate) use whole::Whole;
 
-/// Lets others go on for a moment, whose few steps this thread waits for.
-pub(crate) fn pause() {
-    #[cfg(not(loom))]
-    std::thread::yield_now();
-    #[cfg(loom)]
+/// Lets others go on for a moment, whose few steps this thread waits for, and has waited for so often.
+#[cfg(not(loom))]
+pub(crate) fn pause(tries: u32) {
+    match tries {
+        0..16 => std::hint::spin_loop(),
+        16..64 => std::thread::yield_now(),
+        // Who is less important than this thread goes on only while it sleeps.
+        _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+    }
+}
+
+/// The same in a model, where no time passes.
+#[cfg(loom)]
+pub(crate) fn pause(_tries: u32) {
     loom::thread::yield_now();
 }
 

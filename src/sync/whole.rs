@@ -39,6 +39,7 @@ impl<const N: usize> Whole<N> {
 
     /// The words as they were at one moment.
     pub(crate) fn get(&self) -> [u64; N] {
+        let mut tries = 0;
         loop {
             let before = self.number.load(Ordering::Acquire);
             let words = std::array::from_fn(|index| self.words[index].load(Ordering::Relaxed));
@@ -47,7 +48,8 @@ impl<const N: usize> Whole<N> {
             if before.is_multiple_of(2) && self.number.load(Ordering::Relaxed) == before {
                 return words;
             }
-            pause();
+            pause(tries);
+            tries += 1;
         }
     }
 
