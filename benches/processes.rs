@@ -2,7 +2,8 @@
 //! copied into shared memory and checked there, with a futex to wake the other process, or with a word on
 //! which it spins. All four in turn, in one run.
 //!
-//! `cargo bench --bench processes`
+//! `cargo bench --bench processes`, on a machine that does something else `chrt -f 50 cargo bench --bench
+//! processes`: a reader that spins and loses its core measures that.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write as _};

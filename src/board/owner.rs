@@ -268,13 +268,10 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Shows how much is written. The caller passes a sequentially consistent fence before it
-    /// [rings](Entry::ring_written).
+    /// Shows how much is written: one thread at a time, and never less. The caller passes a
+    /// sequentially consistent fence before it [rings](Entry::ring_written).
     pub(crate) fn put_written(&self, next: u64) {
-        // Mostly it stands there already.
-        if self.row.written().load(Ordering::Relaxed) < next {
-            self.row.written().fetch_max(next, Ordering::Release);
-        }
+        self.row.written().store(next, Ordering::Release);
     }
 
     /// As [`Entry::put_written`], of what is durable.

@@ -67,7 +67,6 @@ fn a_reader_sees_what_the_owner_shows_of_its_log() {
     };
     assert_eq!(seen.read(), Some(marks(10, 10, 0)));
     entry.put_written(12);
-    entry.put_written(11);
     assert_eq!(seen.read(), Some(marks(12, 10, 0)));
     entry.put_durable(11);
     entry.put_state(FINISHED);

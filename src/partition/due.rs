@@ -9,7 +9,7 @@ use super::log::Log;
 use crate::error::{Error, Result};
 use crate::flush::{Crew, DirtyLog};
 use crate::options::Durability;
-use crate::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, Told, fence};
 
 /// When the next round of a log is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(crate) struct Demand {
     /// Records below this offset are to be synced whatever the mode.
     asked: AtomicU64,
     /// The flusher has been told of what was appended, or will look again by itself.
-    told: AtomicBool,
+    told: Told,
     /// When the last sync began, in nanoseconds of the monotonic clock.
     synced: AtomicU64,
 }
@@ -38,7 +38,7 @@ impl Demand {
     pub(crate) fn new(now: Duration) -> Demand {
         Demand {
             asked: AtomicU64::new(0),
-            told: AtomicBool::new(false),
+            told: Told::new(),
             synced: AtomicU64::new(nanos(now)),
         }
     }
@@ -67,7 +67,7 @@ impl Log {
     pub(crate) fn due(&self) -> Due {
         // Whoever appends from here on tells the flusher anew; what was appended before is seen
         // below.
-        self.demand.told.swap(false, Ordering::AcqRel);
+        self.demand.told.forget();
         let durable = self.durable.get();
         if self.ledger.next() <= durable || self.demand.is_asked(durable) {
             return Due::Now;
@@ -81,7 +81,7 @@ impl Log {
                 if rest.is_zero() {
                     return Due::Now;
                 }
-                self.demand.told.store(true, Ordering::Release);
+                self.demand.told.know();
                 Due::After(rest)
             }
             Durability::Manual => Due::WhenAsked,
@@ -98,6 +98,9 @@ impl Log {
         }
         // Who waits for room may have it.
         self.freed.make();
+        // Between saying how it is synced and looking what there is; the other fence is passed between
+        // appending and `notice`.
+        fence(Ordering::SeqCst);
         if before.durability != limits.durability {
             self.start_flush();
         }
@@ -109,12 +112,12 @@ impl Log {
     }
 
     /// Tells the flusher, unless it knows, that there is something to sync; in a mode in which it
-    /// syncs by itself. Without threads it waits in the queue until somebody runs a round.
+    /// syncs by itself. Without threads it waits in the queue until somebody runs a round. Called behind
+    /// the fence that ends an append.
     pub(crate) fn notice(self: &Arc<Self>) {
         let flusher = &self.setting.flusher;
         let by_itself = self.durability() != Durability::Manual;
-        let told = &self.demand.told;
-        if by_itself && !told.load(Ordering::Acquire) && !told.swap(true, Ordering::AcqRel) {
+        if by_itself && self.demand.told.ask() {
             flusher.request(self.as_dirty());
         }
     }
@@ -135,8 +138,7 @@ impl Log {
 
     /// Asks for everything written so far; the log, if there is something to sync.
     fn ask_all(self: &Arc<Self>) -> Option<Arc<dyn DirtyLog>> {
-        // The ledger is written under the partition's lock, `written` only behind it: who has held
-        // the lock has seen every append there.
+        // The ledger, not `written`, which an append shows behind it.
         let end = self.ledger.next();
         (self.durable.get() < end).then(|| {
             self.ask(end);

@@ -198,8 +198,11 @@ impl Log {
                 self.wake_all();
             }
         }
-        self.first.fetch_max(marks.first, Ordering::AcqRel);
-        self.show_written(next.min(marks.written));
+        if self.first.load(Ordering::Acquire) < marks.first {
+            self.first.fetch_max(marks.first, Ordering::AcqRel);
+        }
+        let bell = &self.setting.bells.written;
+        self.written.advance_and_ring(next.min(marks.written), bell);
         if marks.durable > self.durable.get() {
             self.show_durable(next.min(marks.durable));
         }

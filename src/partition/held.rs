@@ -181,9 +181,9 @@ impl<'a> Held<'a> {
         encoded.map_err(|flaw| malformed(std::io::Error::other(flaw)))
     }
 
-    /// The journal holds everything durably: copies the records to their segment, and lets the
-    /// partition go. They show once that is [told](Copied::tell), which is for when no partition is
-    /// locked any more, and as durable once the claim's owner tells the log that it is kept.
+    /// The journal holds everything durably: copies the records to their segment, shows them as written,
+    /// and lets the partition go. Who waits for them is [told](Copied::tell) when no partition is locked
+    /// any more, and they show as durable once the claim's owner tells the log that it is kept.
     ///
     /// If they cannot be copied the log fails. The transaction stays: opening the log again finds it
     /// in the journal.
@@ -220,7 +220,7 @@ pub(crate) struct Copied<'a> {
 }
 
 impl Copied<'_> {
-    /// Shows what was written.
+    /// Wakes who waits for what was written.
     pub(crate) fn tell(&self) {
         self.log.tell(&self.unlocked);
     }

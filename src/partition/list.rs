@@ -3,13 +3,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use arc_swap::ArcSwap;
-
 use super::mark::Mark;
 use super::site::Site;
 use crate::error::{Error, Result};
 use crate::format::{Entry, Identity};
 use crate::segment::{End, Header, Segment};
+use crate::sync::List;
 use crate::sys::{Access, View};
 
 /// One segment in the list.
@@ -279,14 +278,14 @@ fn end_of(site: &Site, header: &Header, successor: Option<&Link>) -> Result<End>
 /// The list itself, ascending by number without a hole.
 #[derive(Debug)]
 pub(crate) struct Segments {
-    links: ArcSwap<Vec<Arc<Link>>>,
+    links: List<Arc<Link>>,
     removing: Mutex<Vec<u32>>,
 }
 
 impl Segments {
     pub(crate) fn new(links: Vec<Arc<Link>>) -> Segments {
         Segments {
-            links: ArcSwap::from_pointee(links),
+            links: List::new(links),
             removing: Mutex::default(),
         }
     }
@@ -299,23 +298,16 @@ impl Segments {
 
     /// The list as it is now.
     pub(crate) fn now(&self) -> Arc<Vec<Arc<Link>>> {
-        self.links.load_full()
+        self.links.now()
     }
 
     /// Adds the segment that has taken over.
     pub(crate) fn push(&self, link: &Arc<Link>) {
-        self.links.rcu(|links| {
-            let mut links = Vec::clone(links);
-            links.push(Arc::clone(link));
-            links
-        });
+        self.links.push(link);
     }
 
     /// Takes the segments below `number` out of the list; who stands in one keeps it.
     pub(crate) fn drop_below(&self, number: u32) {
-        self.links.rcu(|links| {
-            let kept = links.iter().filter(|link| link.number >= number);
-            kept.cloned().collect::<Vec<_>>()
-        });
+        self.links.retain(|link| link.number >= number);
     }
 }

@@ -135,10 +135,11 @@ impl Log {
         self.first.load(Ordering::Acquire)
     }
 
-    /// Records below this offset may be read by who asks for written ones.
+    /// Records below this offset may be read by who asks for written ones. What is durable is written,
+    /// also where the append that wrote it has not come to showing it yet.
     pub(crate) fn written(&self) -> u64 {
         self.catch_up();
-        self.written.get()
+        self.written.get().max(self.durable.get())
     }
 
     /// Records below this offset survive a power cut.
@@ -288,14 +289,14 @@ impl Log {
         // A write that fails leaves something behind the recorded end, too.
         self.changed.store(true, Ordering::Release);
         appender.write(&self.site, records, stamp)?;
-        // Other processes need not wait until this one has noted everything.
-        self.show_others(appender.mark.next);
         appender.bytes += room.bytes;
-        self.ledger.appended(appender.mark, room.bytes);
+        // First, since who sees it may ask for it to be made durable.
+        self.ledger.appended(&appender.mark, appender.bytes);
+        self.show_written(appender.mark.next);
         Ok(())
     }
 
-    /// Lets the partition go, and shows what was written: everything below the offset returned.
+    /// Lets the partition go, and tells who waits: everything below the offset returned is written.
     pub(super) fn show(self: &Arc<Self>, appender: MutexGuard<'_, Appender>) -> u64 {
         let unlocked = self.let_go_of(appender);
         self.tell(&unlocked);
@@ -311,9 +312,9 @@ impl Log {
         }
     }
 
-    /// Shows what was written, and wakes who waits for it: no lock is held any more.
+    /// Wakes who waits for what was written: no lock is held any more.
     pub(super) fn tell(self: &Arc<Self>, unlocked: &Unlocked) {
-        self.show_written(unlocked.next);
+        self.ring_written(unlocked.next);
         if unlocked.spare && !self.shelf.has_spare() {
             self.ask_preparer();
         } else if unlocked.window {
@@ -418,7 +419,7 @@ impl Log {
         // In this order: once the ledger knows, the one before may be let go of, and who reads in it
         // then asks its successor where it ends.
         self.segments.push(&Link::held(&segment));
-        self.ledger.rolled(&segment, appender.mark);
+        self.ledger.rolled(&segment, &appender.mark);
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
         if self.limits.load().retained {
             self.setting.retain.make();

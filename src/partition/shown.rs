@@ -20,29 +20,28 @@ impl Log {
         });
     }
 
-    /// Everything below is written, for readers in other processes; none of them is woken yet.
-    pub(super) fn show_others(&self, next: u64) {
-        if let Some(entry) = &self.entry {
-            entry.put_written(next);
-        }
-    }
-
-    /// Everything below is written.
+    /// Everything below is written: said by who holds the partition's lock, so one at a time. Nobody is
+    /// woken yet.
     pub(super) fn show_written(&self, next: u64) {
         if let Some(entry) = &self.entry {
             entry.put_written(next);
-            // Those who are farthest away come first.
-            fence(Ordering::SeqCst);
-            entry.ring_written();
         }
-        let bell = &self.setting.bells.written;
-        self.written.advance_and_ring(next, bell);
+        self.written.set(next);
     }
 
-    /// Everything below is durable.
+    /// Wakes who waits for what was shown to be written below an offset.
+    pub(super) fn ring_written(&self, next: u64) {
+        // Between showing and looking who waits; the other fences are theirs.
+        fence(Ordering::SeqCst);
+        // Those who are farthest away come first.
+        self.entry.iter().for_each(Entry::ring_written);
+        let bell = &self.setting.bells.written;
+        self.written.ring(next, bell);
+    }
+
+    /// Everything below is durable. Whoever wrote it has noted it, and may not have come to showing it as
+    /// written: who looks takes the greater one.
     pub(super) fn show_durable(&self, next: u64) {
-        // Whoever wrote it may not have come to showing it yet: nothing is durable and not written.
-        self.show_written(next);
         if let Some(entry) = &self.entry {
             entry.put_durable(next);
         }

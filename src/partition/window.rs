@@ -18,7 +18,7 @@ use crate::sys::Backend;
 /// So many bytes between two syncs are a stream.
 const STREAM: u64 = 256 << 10;
 /// The farthest it keeps ahead.
-const AHEAD: u64 = 4 << 20;
+const AHEAD: u64 = 1 << 20;
 /// When so little is ready, more is asked for.
 const LOW: u64 = 512 << 10;
 /// So much is made ready at a time, and told.

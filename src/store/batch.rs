@@ -43,8 +43,8 @@ enum Route {
 impl Topic {
     /// Writes a batch: to one partition, or to several as a transaction.
     pub(super) fn write(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
-        let (mut writable, route) = self.prepare(records, caps)?;
-        let partition = match route {
+        let mut writable = Batch::new();
+        let partition = match self.prepare(records, caps, &mut writable)? {
             Route::Together(partition) => partition,
             Route::Spread(partitions) => {
                 let positions = self.write_spread(records, writable, &partitions)?;
@@ -68,8 +68,8 @@ impl Topic {
 
     /// As [`Topic::write`], without blocking the thread.
     pub(super) async fn write_async(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
-        let (mut writable, route) = self.prepare(records, caps)?;
-        let partition = match route {
+        let mut writable = Batch::new();
+        let partition = match self.prepare(records, caps, &mut writable)? {
             Route::Together(partition) => partition,
             Route::Spread(_) => return self.write_elsewhere(records, caps).await,
         };
@@ -104,11 +104,17 @@ impl Topic {
     }
 
     /// Refuses what cannot be appended, and says where the rest goes.
-    fn prepare<'r>(&self, records: &'r [Record<'_>], caps: Caps) -> Result<(Batch<'r>, Route)> {
+    fn prepare<'r>(
+        &self,
+        records: &'r [Record<'_>],
+        caps: Caps,
+        writable: &mut Batch<'r>,
+    ) -> Result<Route> {
         let route = self.route(records)?;
         self.store.shared().check_open()?;
         self.inner.check_there()?;
-        Ok((measure(records, caps)?, route))
+        measure(records, caps, writable)?;
+        Ok(route)
     }
 
     fn write_spread<'r>(
@@ -133,7 +139,8 @@ impl Topic {
             Route::Spread(partitions) => partitions,
         };
         let now = store.options.clock.now();
-        let mut writable = measure(records, self.inner.caps())?;
+        let mut writable = Batch::new();
+        measure(records, self.inner.caps(), &mut writable)?;
         stamp(&mut writable, records, now);
         let all = (0..self.partitions()).map(|partition| (partition, Vec::new()));
         let mut parts = all.collect::<BTreeMap<_, _>>();
@@ -223,9 +230,9 @@ fn stamp(writable: &mut [Writable<'_>], records: &[Record<'_>], now: i64) {
 }
 
 /// Measures records against all limits, before anything is written.
-fn measure<'r>(records: &'r [Record<'_>], caps: Caps) -> Result<Batch<'r>> {
+fn measure<'r>(records: &'r [Record<'_>], caps: Caps, writable: &mut Batch<'r>) -> Result<()> {
     let mut total = 0;
-    let mut writable = Batch::with_capacity(records.len());
+    writable.reserve(records.len());
     for record in records {
         let parts = record.parts();
         let length = parts.frame_len()?;
@@ -240,7 +247,7 @@ fn measure<'r>(records: &'r [Record<'_>], caps: Caps) -> Result<Batch<'r>> {
     if records.len() > 1 {
         limit(Limited::Batch, total, caps.batch)?;
     }
-    Ok(writable)
+    Ok(())
 }
 
 fn limit(what: Limited, size: u64, limit: u64) -> Result<()> {

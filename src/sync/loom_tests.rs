@@ -9,7 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::watermark::{Waited, Watermark};
-use super::{AtomicBool, AtomicU64, Ordering};
+use super::{AtomicBool, AtomicU64, List, Ordering, Told, Whole, fence};
 
 /// A model with so many waiters that three preemptions must do.
 fn bounded(model: impl Fn() + Send + Sync + 'static) {
@@ -265,5 +265,134 @@ fn a_bell_that_nobody_waits_for_does_not_ring() {
         super::bell::ring(&bell, || rung += 1);
         assert_eq!(rung, 1);
         assert_ne!(bell.load(Ordering::Relaxed), seen);
+    });
+}
+
+/// A round reads the sums of a log while two appends change them: it sees those of one moment, and what
+/// was written before that moment.
+#[test]
+fn sums_are_read_as_a_whole() {
+    bounded(|| {
+        let sums = Arc::new(Whole::new([0, 0]));
+        let bytes = Arc::new(AtomicU64::new(0));
+        let writer = thread::spawn({
+            let (sums, bytes) = (Arc::clone(&sums), Arc::clone(&bytes));
+            move || {
+                for number in 1..=2 {
+                    bytes.store(number, Ordering::Relaxed);
+                    sums.set([number, 10 * number]);
+                }
+            }
+        });
+        let [number, tenfold] = sums.get();
+        assert_eq!(tenfold, 10 * number);
+        assert!(bytes.load(Ordering::Relaxed) >= number);
+        assert!(sums.word(0) >= number);
+        writer.join().unwrap();
+        assert_eq!(sums.get(), [2, 20]);
+    });
+}
+
+/// An append finds that the flusher has been told already, while the flusher looks what there is to do:
+/// either that look, or another one to which it is told, finds the append.
+#[test]
+fn nothing_appended_is_left_undone() {
+    loom::model(|| {
+        let (sums, told) = (Arc::new(Whole::new([0])), Arc::new(Told::new()));
+        told.know();
+        let flusher = thread::spawn({
+            let (sums, told) = (Arc::clone(&sums), Arc::clone(&told));
+            move || {
+                told.forget();
+                sums.word(0)
+            }
+        });
+        sums.set([1]);
+        fence(Ordering::SeqCst);
+        let asked = told.ask();
+        assert!(asked || flusher.join().unwrap() == 1);
+    });
+}
+
+/// A topic that is synced by hand only is told to sync by itself while a record is appended: whoever changes
+/// it finds the record, or the append finds the change.
+#[test]
+fn a_change_of_durability_misses_no_append() {
+    loom::model(|| {
+        let log = Arc::new((Whole::new([0]), AtomicBool::new(false)));
+        let change = thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                log.1.store(true, Ordering::Release);
+                fence(Ordering::SeqCst);
+                log.0.word(0) == 1
+            }
+        });
+        log.0.set([1]);
+        fence(Ordering::SeqCst);
+        let seen = log.1.load(Ordering::Acquire);
+        assert!(seen | change.join().unwrap());
+    });
+}
+
+/// The owner appends one record, and then wakes who waits for it, at the log or at the topic's bell, while
+/// the reader is about to sleep.
+#[test]
+fn who_waits_for_what_is_set_is_woken() {
+    bounded(|| {
+        let marks = Arc::new([Watermark::new(0), Watermark::new(0)]);
+        let reader = thread::spawn({
+            let marks = Arc::clone(&marks);
+            move || marks[1].wait_past(u64::MAX, None, || marks[0].get() == 1)
+        });
+        marks[0].set(1);
+        fence(Ordering::SeqCst);
+        marks[0].ring(1, &marks[1]);
+        assert_eq!(reader.join().unwrap(), Waited::Stopped);
+    });
+}
+
+/// A log rolls and appends while a reader goes by its watermark: whoever sees a record sees the segment
+/// that it is in.
+#[test]
+fn a_record_that_shows_is_in_a_segment_that_is_listed() {
+    loom::model(|| {
+        let log = Arc::new((List::new(vec![0]), Watermark::new(1)));
+        let appender = thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                log.0.push(&1);
+                log.1.set(2);
+            }
+        });
+        if log.1.get() == 2 {
+            assert_eq!(*log.0.now(), [0, 1]);
+        }
+        appender.join().unwrap();
+    });
+}
+
+/// Retention takes the first segment away while the log rolls and a reader looks for the first record: he
+/// finds its segment, or that the log begins behind it, and the segment that took over stays.
+#[test]
+fn who_does_not_find_a_segment_sees_that_it_has_expired() {
+    bounded(|| {
+        let log = Arc::new((List::new(vec![0, 1]), AtomicU64::new(0)));
+        let retention = thread::spawn({
+            let log = Arc::clone(&log);
+            move || {
+                log.1.fetch_max(1, Ordering::AcqRel);
+                log.0.retain(|number| *number >= 1);
+            }
+        });
+        let appender = thread::spawn({
+            let log = Arc::clone(&log);
+            move || log.0.push(&2)
+        });
+        let there = log.0.now().contains(&0);
+        assert!(there || log.1.load(Ordering::Acquire) == 1);
+        retention.join().unwrap();
+        appender.join().unwrap();
+        assert_eq!(*log.0.now(), [1, 2]);
     });
 }

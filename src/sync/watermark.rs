@@ -84,9 +84,21 @@ impl Watermark {
         if self.position.fetch_max(to, Ordering::Release) < to {
             // As in `wake_before`.
             fence(Ordering::SeqCst);
-            self.wake_those((to, 0));
-            bell.wake_those(EVERYBODY);
+            self.ring(to, bell);
         }
+    }
+
+    /// Moves the position to `to`, forward, and wakes nobody. One thread at a time, and no other way of
+    /// moving it meanwhile: the caller sees to that, by a lock that he holds for other reasons.
+    pub(crate) fn set(&self, to: u64) {
+        self.position.store(to, Ordering::Release);
+    }
+
+    /// Wakes whoever waits for `to` to be reached, and everybody who waits at `bell`. The caller has
+    /// [`set`](Self::set) the position, and then passed a sequentially consistent fence.
+    pub(crate) fn ring(&self, to: u64, bell: &Watermark) {
+        self.wake_those((to, 0));
+        bell.wake_those(EVERYBODY);
     }
 
     /// Wakes everybody who waits, without moving, so that they look whether to stop.
