@@ -52,7 +52,7 @@ impl Failure {
             Failure::Engine(error) => Exit::from(error),
             Failure::Line { cause, .. } => Exit::from(cause.as_ref()),
             Failure::Config { cause, .. } => match cause {
-                tidelog_config::Error::Refused { cause, .. } => Exit::from(cause),
+                tidelog_config::Error::Refused { cause, .. } => Exit::from(cause.as_ref()),
                 tidelog_config::Error::Read { source, .. }
                     if source.kind() == io::ErrorKind::NotFound =>
                 {

@@ -49,6 +49,6 @@ pub enum Error {
         /// Which key.
         key: String,
         /// What the store said.
-        cause: tidelog::Error,
+        cause: Box<tidelog::Error>,
     },
 }

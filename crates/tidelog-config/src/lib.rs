@@ -314,6 +314,6 @@ impl Subscription {
 fn refused(key: &str, cause: tidelog::Error) -> Error {
     Error::Refused {
         key: key.to_owned(),
-        cause,
+        cause: Box::new(cause),
     }
 }
