@@ -1,4 +1,4 @@
-//! Stores, topics and subscriptions of [tidelog](tidelog) from a file, in TOML, YAML or JSON.
+//! Stores, topics and subscriptions of [tidelog] from a file, in TOML, YAML or JSON.
 //!
 //! ```toml
 //! path = "data"
