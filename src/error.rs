@@ -1,13 +1,16 @@
 //! Everything that can go wrong, by what the caller can do about it.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod make;
 mod part;
+mod show;
 mod span;
+
+use show::{Free, Owner, Spans};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -147,6 +150,22 @@ pub enum Error {
         size: u64,
         /// The limit in force.
         limit: u64,
+    },
+
+    /// A transaction holds more than it may. Nothing was written.
+    #[error("a transaction of {size} bytes is over the limit of {limit}")]
+    TransactionTooLarge {
+        /// The bytes of its records, or of its commits and ends, with what was to be added.
+        size: u64,
+        /// The greatest batch limit of its topics, or 16 MiB if that is more; 16 MiB for the others.
+        limit: u64,
+    },
+
+    /// Whoever filled the transaction gave it up, for this reason. Nothing was written.
+    #[error("the transaction was given up: {reason}")]
+    Aborted {
+        /// As it was given to [`Error::aborted`].
+        reason: Arc<dyn std::error::Error + Send + Sync>,
     },
 
     /// The topic holds as many bytes as it may. Nothing was written.
@@ -391,82 +410,9 @@ pub enum Error {
 
 /// What does not fit in a damaged frame or header: expected and found, as fields.
 pub use crate::format::{Field, Flaw};
+pub(crate) use make::is_full;
 pub use part::Part;
 pub use span::Span;
-
-struct Owner(Option<u32>);
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(pid) => write!(f, "process {pid}"),
-            None => f.write_str("another process"),
-        }
-    }
-}
-
-struct Spans<'a>(&'a [Span]);
-
-impl fmt::Display for Spans<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, span) in self.0.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}{span}")?;
-        }
-        f.write_str(if self.0.len() == 1 { " is" } else { " are" })
-    }
-}
-
-struct Free(Option<u64>);
-
-impl fmt::Display for Free {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(free) => write!(f, "{free} free"),
-            None => f.write_str("the disk does not tell how many are free"),
-        }
-    }
-}
-
-impl Error {
-    /// An [`Error::Io`], or [`Error::StorageFull`] where the system says that there is no space.
-    pub(crate) fn io(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
-        let path = path.into();
-        if is_full(&source) {
-            return Error::StorageFull {
-                path,
-                needed: 0,
-                free: None,
-            };
-        }
-        Error::Io {
-            op,
-            path,
-            source: Arc::new(source),
-        }
-    }
-
-    /// As [`Error::io`] for a file that was to be opened; [`Error::Refused`] where the disk found
-    /// something else than a file of ours, a link for instance.
-    pub(crate) fn opening(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
-        // The system's own refusals have a number.
-        if source.kind() == io::ErrorKind::InvalidInput && source.raw_os_error().is_none() {
-            return Error::Refused {
-                path: path.into(),
-                reason: "a file of the store must be a regular file of its folder's owner",
-            };
-        }
-        Error::io(op, path, source)
-    }
-}
-
-/// Whether the system says that the disk, or the quota, is used up.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,8 @@
 //! * **Acknowledged is durable.** When [`Topic::append`] returns, the record survives a process
 //!   kill, a kernel panic and a power cut. So does a commit, a topic made, finished or deleted.
 //!   [`Topic::append_nowait`] returns earlier, with an [`Ack`] that tells when.
-//! * **A batch is whole** after any crash, or not there at all.
+//! * **A batch is whole** after any crash, or not there at all. So is a [`Store::transaction`], over topics
+//!   and checkpoints.
 //! * **Ordered.** Offsets in a partition are 0, 1, 2, ...; records of one key stay in one partition.
 //! * **Readers see durable data**, and take no lock.
 //! * **Reopening is flat**: after a crash a bounded part of the tail is read, after a clean close
@@ -85,7 +86,7 @@ pub use store::{Health, Store, TopicInfo};
 
 // Appending.
 pub use store::{Ack, Header, IntoBytes, Position, Positions, Record, Timestamp};
-pub use store::{Partition, Topic};
+pub use store::{Partition, Topic, Transaction};
 
 // Reading.
 pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};

@@ -27,6 +27,7 @@ mod stored;
 mod stream;
 mod subscription;
 mod topic;
+mod transacting;
 mod transaction;
 mod twins;
 
@@ -41,6 +42,7 @@ pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;
 pub use subscription::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 pub use topic::{Partition, Topic};
+pub use transacting::Transaction;
 
 #[cfg(all(test, not(loom)))]
 mod tests;
