@@ -344,6 +344,35 @@ pub enum Error {
         subscription: String,
     },
 
+    /// The processor has no output of that name: all of them are declared before it runs.
+    #[error("processor {processor:?} has no output {topic:?}")]
+    OutputUnknown {
+        /// The processor.
+        processor: String,
+        /// The topic asked for; empty where any would have done.
+        topic: String,
+    },
+
+    /// The processor's function failed with a record, as often as it may be tried, and the policy is
+    /// to stop. Everything before the record is committed, the record is not.
+    #[error(
+        "processor {processor:?} failed with {topic}/{partition}@{offset}, {attempts} times: {reason}"
+    )]
+    ProcessorFailed {
+        /// The processor.
+        processor: String,
+        /// The topic of the record.
+        topic: String,
+        /// Its partition.
+        partition: u32,
+        /// Its offset.
+        offset: u64,
+        /// How often it was tried.
+        attempts: u32,
+        /// The last failure, or panic.
+        reason: String,
+    },
+
     /// A format version, flag or event kind that this version of the library does not know.
     /// Nothing was changed.
     #[error("{}: {what} {found} is not supported (known: {known})", path.display())]

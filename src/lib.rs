@@ -74,6 +74,7 @@ mod index;
 mod journal;
 mod options;
 mod partition;
+mod processor;
 mod segment;
 mod store;
 mod sync;
@@ -91,6 +92,10 @@ pub use store::{Partition, Topic, Transaction};
 // Reading.
 pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};
 pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
+
+// Processing.
+pub use processor::{Failure, OnError, Output, Processor, Retry};
+pub use processor::{OpenProcessor, ProcessorBuilder, ProcessorCounts, RunningProcessor};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};

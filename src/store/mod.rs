@@ -30,6 +30,7 @@ mod topic;
 mod transacting;
 mod transaction;
 mod twins;
+mod waiting;
 
 pub use ack::Ack;
 pub use follow::{Follow, Stopper};
@@ -43,6 +44,9 @@ pub use stream::FollowStream;
 pub use subscription::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 pub use topic::{Partition, Topic};
 pub use transacting::Transaction;
+
+pub(crate) use name::check as check_name;
+pub(crate) use waiting::Waited;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -236,7 +236,7 @@ pub struct Subscription {
     pub(super) state: SubscriptionState,
     pub(super) cursors: Vec<Cursor>,
     committed: Vec<u64>,
-    turn: usize,
+    pub(super) turn: usize,
     _held: Held,
 }
 
