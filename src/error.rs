@@ -397,6 +397,28 @@ pub enum Error {
         reason: &'static str,
     },
 
+    /// A value could not be made a payload by its codec. Nothing was written.
+    #[error("a value for topic {topic:?} cannot be encoded: {reason}")]
+    NotEncoded {
+        /// The topic.
+        topic: String,
+        /// What the codec says.
+        reason: String,
+    },
+
+    /// A payload is not what the codec reads values from. A reader goes on behind it.
+    #[error("{topic}/{partition}@{offset} cannot be decoded: {reason}")]
+    NotDecoded {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The offset.
+        offset: u64,
+        /// What the codec says.
+        reason: String,
+    },
+
     /// The payload is not UTF-8.
     #[error("the payload is not UTF-8 from byte {valid_up_to}")]
     NotText {

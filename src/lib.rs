@@ -52,6 +52,11 @@
 //! A store has one writing process at a time; subscriptions are independent readers and never
 //! compete for records; partitions cannot be added to a topic; remote file systems are refused.
 //!
+//! # Values and functions
+//!
+//! [`Topic::typed`] appends and reads values of a type, [`Store::processor`] runs a function from topic to
+//! topic, and [`Store::transaction`] makes its output and its place one.
+//!
 //! # Without blocking
 //!
 //! Each call that waits has a twin that is a future, named `..._async`; an [`Ack`] can be awaited, and
@@ -92,6 +97,9 @@ pub use store::{Partition, Topic, Transaction};
 // Reading.
 pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};
 pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
+
+// Values in place of bytes.
+pub use store::{Codec, Json, Typed, TypedFollow, TypedRecords, TypedSubscription, TypedTopic};
 
 // Processing.
 pub use processor::{Failure, OnError, Output, Processor, Retry};

@@ -30,6 +30,7 @@ mod topic;
 mod transacting;
 mod transaction;
 mod twins;
+mod typed;
 mod waiting;
 
 pub use ack::Ack;
@@ -44,6 +45,7 @@ pub use stream::FollowStream;
 pub use subscription::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 pub use topic::{Partition, Topic};
 pub use transacting::Transaction;
+pub use typed::{Codec, Json, Typed, TypedFollow, TypedRecords, TypedSubscription, TypedTopic};
 
 pub(crate) use name::check as check_name;
 pub(crate) use waiting::Waited;

@@ -82,8 +82,11 @@ fn lives(test: &str, folder: &Path, chance: &mut u64, count: u64) {
     }
 }
 
-/// Key, payload and headers of what is in a topic, partition by partition.
-fn content(store: &Store, name: &str) -> Vec<(u32, String, String)> {
+/// Partition, key and payload of a record.
+type Entry = (u32, String, String);
+
+/// What is in a topic, partition by partition.
+fn content(store: &Store, name: &str) -> Vec<Entry> {
     let content = |record: &OwnedRecord| {
         let key = String::from_utf8_lossy(record.key().unwrap()).into_owned();
         let text = record.text().unwrap().to_owned();
@@ -93,7 +96,7 @@ fn content(store: &Store, name: &str) -> Vec<(u32, String, String)> {
 }
 
 /// How far a processor came, and what it has put out by then.
-fn left(folder: &Path) -> (u64, [Vec<(u32, String, String)>; 2]) {
+fn left(folder: &Path) -> (u64, [Vec<Entry>; 2]) {
     let store = Store::open(folder).unwrap();
     let input = store.existing_topic("in").unwrap();
     let place = input.subscriptions().unwrap();
@@ -157,7 +160,7 @@ fn a_transactional_processor_that_is_killed_500_times_repeats_nothing() {
 }
 
 /// What an undisturbed run has put out of the records below a place: each says of which one it is.
-fn below(whole: &[(u32, String, String)], place: u64) -> Vec<(u32, String, String)> {
+fn below(whole: &[Entry], place: u64) -> Vec<Entry> {
     let of = |text: &str| -> u64 { text.split(' ').next().unwrap().parse().unwrap() };
     let below = whole.iter().filter(|(_, _, text)| of(text) < place);
     below.cloned().collect()

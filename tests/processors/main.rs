@@ -4,12 +4,8 @@
 mod child;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../crash/dice.rs"]
-mod dice;
 #[path = "../machine/mod.rs"]
 mod machine;
-#[path = "../load/parts.rs"]
-mod parts;
 
 mod kills;
 mod kit;

@@ -190,10 +190,11 @@ fn what_is_declared_wrongly_is_refused() {
     }
     for to in ["", "elsewhere"] {
         let failed = p().run_once(|record, out| {
-            Ok(match to {
+            match to {
                 "" => out.append(record.to_record())?,
                 to => out.append_to(to, record.to_record())?,
-            })
+            }
+            Ok(())
         });
         match failed {
             Err(Error::ProcessorFailed { reason, .. }) => {

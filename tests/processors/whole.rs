@@ -96,9 +96,8 @@ fn output_that_is_too_large_for_one_transaction_goes_into_several() {
         let length = if record.offset() == 4 { 6000 } else { 2000 };
         let payload = vec![b'x'; length];
         out.append(&payload[..])?;
-        out.append(&payload[..]).map_err(|error| {
+        out.append(&payload[..]).inspect_err(|error| {
             reason = Some(error.clone());
-            error
         })?;
         Ok(())
     });
