@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+mod make;
 mod part;
 mod show;
 mod span;
@@ -149,6 +150,22 @@ pub enum Error {
         size: u64,
         /// The limit in force.
         limit: u64,
+    },
+
+    /// A transaction holds more than it may. Nothing was written.
+    #[error("a transaction of {size} bytes is over the limit of {limit}")]
+    TransactionTooLarge {
+        /// The bytes of its records, or of its commits and ends, with what was to be added.
+        size: u64,
+        /// The greatest batch limit of its topics, or 16 MiB if that is more; 16 MiB for the others.
+        limit: u64,
+    },
+
+    /// Whoever filled the transaction gave it up, for this reason. Nothing was written.
+    #[error("the transaction was given up: {reason}")]
+    Aborted {
+        /// As it was given to [`Error::aborted`].
+        reason: Arc<dyn std::error::Error + Send + Sync>,
     },
 
     /// The topic holds as many bytes as it may. Nothing was written.
@@ -336,6 +353,35 @@ pub enum Error {
         subscription: String,
     },
 
+    /// The processor has no output of that name: all of them are declared before it runs.
+    #[error("processor {processor:?} has no output {topic:?}")]
+    OutputUnknown {
+        /// The processor.
+        processor: String,
+        /// The topic asked for; empty where any would have done.
+        topic: String,
+    },
+
+    /// The processor's function failed with a record, as often as it may be tried, and the policy is
+    /// to stop. Everything before the record is committed, the record is not.
+    #[error(
+        "processor {processor:?} failed with {topic}/{partition}@{offset}, {attempts} times: {reason}"
+    )]
+    ProcessorFailed {
+        /// The processor.
+        processor: String,
+        /// The topic of the record.
+        topic: String,
+        /// Its partition.
+        partition: u32,
+        /// Its offset.
+        offset: u64,
+        /// How often it was tried.
+        attempts: u32,
+        /// The last failure, or panic.
+        reason: String,
+    },
+
     /// A format version, flag or event kind that this version of the library does not know.
     /// Nothing was changed.
     #[error("{}: {what} {found} is not supported (known: {known})", path.display())]
@@ -358,6 +404,28 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         reason: &'static str,
+    },
+
+    /// A value could not be made a payload by its codec. Nothing was written.
+    #[error("a value for topic {topic:?} cannot be encoded: {reason}")]
+    NotEncoded {
+        /// The topic.
+        topic: String,
+        /// What the codec says.
+        reason: String,
+    },
+
+    /// A payload is not what the codec reads values from. A reader goes on behind it.
+    #[error("{topic}/{partition}@{offset} cannot be decoded: {reason}")]
+    NotDecoded {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// The offset.
+        offset: u64,
+        /// What the codec says.
+        reason: String,
     },
 
     /// The payload is not UTF-8.
@@ -402,48 +470,9 @@ pub enum Error {
 
 /// What does not fit in a damaged frame or header: expected and found, as fields.
 pub use crate::format::{Field, Flaw};
+pub(crate) use make::is_full;
 pub use part::Part;
 pub use span::Span;
-
-impl Error {
-    /// An [`Error::Io`], or [`Error::StorageFull`] where the system says that there is no space.
-    pub(crate) fn io(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
-        let path = path.into();
-        if is_full(&source) {
-            return Error::StorageFull {
-                path,
-                needed: 0,
-                free: None,
-            };
-        }
-        Error::Io {
-            op,
-            path,
-            source: Arc::new(source),
-        }
-    }
-
-    /// As [`Error::io`] for a file that was to be opened; [`Error::Refused`] where the disk found
-    /// something else than a file of ours, a link for instance.
-    pub(crate) fn opening(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {
-        // The system's own refusals have a number.
-        if source.kind() == io::ErrorKind::InvalidInput && source.raw_os_error().is_none() {
-            return Error::Refused {
-                path: path.into(),
-                reason: "a file of the store must be a regular file of its folder's owner",
-            };
-        }
-        Error::io(op, path, source)
-    }
-}
-
-/// Whether the system says that the disk, or the quota, is used up.
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,8 @@
 //! * **Acknowledged is durable.** When [`Topic::append`] returns, the record survives a process
 //!   kill, a kernel panic and a power cut. So does a commit, a topic made, finished or deleted.
 //!   [`Topic::append_nowait`] returns earlier, with an [`Ack`] that tells when.
-//! * **A batch is whole** after any crash, or not there at all.
+//! * **A batch is whole** after any crash, or not there at all. So is a [`Store::transaction`], over topics
+//!   and checkpoints.
 //! * **Ordered.** Offsets in a partition are 0, 1, 2, ...; records of one key stay in one partition.
 //! * **Readers see durable data**, and take no lock.
 //! * **Reopening is flat**: after a crash a bounded part of the tail is read, after a clean close
@@ -52,6 +53,11 @@
 //!
 //! A store has one writing process at a time; subscriptions are independent readers and never
 //! compete for records; partitions cannot be added to a topic; remote file systems are refused.
+//!
+//! # Values and functions
+//!
+//! [`Topic::typed`] appends and reads values of a type, [`Store::processor`] runs a function from topic to
+//! topic, and [`Store::transaction`] makes its output and its place one.
 //!
 //! # Without blocking
 //!
@@ -75,6 +81,7 @@ mod index;
 mod journal;
 mod options;
 mod partition;
+mod processor;
 mod segment;
 mod store;
 mod sync;
@@ -87,12 +94,19 @@ pub use store::{Health, Store, TopicInfo};
 
 // Appending.
 pub use store::{Ack, Header, IntoBytes, Position, Positions, Record, Timestamp};
-pub use store::{Partition, Topic};
+pub use store::{Partition, Topic, Transaction};
 
 // Reading.
 pub use store::{Counts, Filter, FilterOn, OnExpiry, Sampling};
 pub use store::{Cursor, Follow, FollowStream, OwnedRecord, Records, Start, Stopper, StoredRecord};
 pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo, SubscriptionStatus};
+
+// Values in place of bytes.
+pub use store::{Codec, Json, Typed, TypedFollow, TypedRecords, TypedSubscription, TypedTopic};
+
+// Processing.
+pub use processor::{Failure, OnError, Output, Processor, Retry};
+pub use processor::{OpenProcessor, ProcessorBuilder, ProcessorCounts, RunningProcessor};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};

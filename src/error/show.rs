@@ -1,4 +1,4 @@
-//! Parts of what errors say.
+//! How parts of an error read.
 
 use std::fmt;
 

@@ -210,6 +210,26 @@ fn nothing(log: &Log) -> Range<u64> {
     end..end
 }
 
+impl Topic {
+    /// What one record weighs, and to which partition it goes: for who keeps it until later. Refuses
+    /// what could never be appended.
+    pub(crate) fn weigh(&self, record: &Record<'_>) -> Result<(u32, u64)> {
+        let one = std::slice::from_ref(record);
+        let mut writable = Batch::new();
+        let route = self.prepare(one, self.inner.caps(), &mut writable)?;
+        if self.is_finished() {
+            return Err(Error::Finished {
+                topic: self.name().to_owned(),
+            });
+        }
+        let bytes = writable.iter().map(|it| padded(it.length) as u64).sum();
+        match route {
+            Route::Together(partition) => Ok((partition, bytes)),
+            Route::Spread(_) => Ok((0, bytes)),
+        }
+    }
+}
+
 /// Deals records out to their partitions; those of one partition stay in order.
 fn deal<'r>(writable: Batch<'r>, routes: &[u32], parts: &mut BTreeMap<u32, Vec<Writable<'r>>>) {
     for (record, partition) in writable.into_iter().zip(routes) {

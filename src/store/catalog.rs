@@ -137,16 +137,33 @@ pub(super) fn finish(
         Ok(Part { log, records, last })
     };
     let parts = records.into_iter().map(part).collect::<Result<Vec<_>>>()?;
-    let state = TopicState {
-        finished: true,
-        ..topic.state()
-    };
-    let offsets = commit(store, &parts, &[Event::Topic(state)], now)?;
-    topic.finished.store(true, Ordering::Release);
-    for (part, cell) in parts.iter().zip(&topic.logs) {
-        part.log.wake_all();
-        if part.log.durable() > 0 {
-            cell.note_settled(store);
+    commit_ending(store, &[topic], &parts, Vec::new(), now)
+}
+
+/// Commits parts and facts, and with them ends topics, all of whose partitions are among the parts.
+/// Whoever ends one has the catalog. The offsets of the records of each part.
+pub(super) fn commit_ending(
+    store: &Inner,
+    ending: &[&TopicInner],
+    parts: &[Part<'_>],
+    mut facts: Vec<Event>,
+    now: i64,
+) -> Result<Vec<Range<u64>>> {
+    facts.extend(ending.iter().map(|topic| {
+        Event::Topic(TopicState {
+            finished: true,
+            ..topic.state()
+        })
+    }));
+    let offsets = commit(store, parts, &facts, now)?;
+    for topic in ending {
+        topic.finished.store(true, Ordering::Release);
+        for cell in &topic.logs {
+            let Some(log) = cell.get() else { continue };
+            log.wake_all();
+            if log.durable() > 0 {
+                cell.note_settled(store);
+            }
         }
     }
     Ok(offsets)

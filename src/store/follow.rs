@@ -54,7 +54,7 @@ pub struct Follow {
     stop: Arc<AtomicBool>,
 }
 
-/// Stops a follower from another thread.
+/// Stops a follower, or a [processor](crate::OpenProcessor), from another thread.
 ///
 /// # Examples
 ///
@@ -79,6 +79,16 @@ pub struct Stopper {
 }
 
 impl Stopper {
+    /// Sets `stop`, and wakes who waits at the topic.
+    pub(super) fn new(topic: &Topic, stop: &Arc<AtomicBool>) -> Stopper {
+        Stopper {
+            topic: Arc::clone(&topic.inner),
+            store: Arc::downgrade(topic.store.shared()),
+            parentage: Arc::clone(&topic.store.shared().setting.parentage),
+            stop: Arc::clone(stop),
+        }
+    }
+
     /// The follower's call under way, and each after it, returns no more records.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
@@ -95,7 +105,7 @@ impl Stopper {
 }
 
 /// What a look at all cursors found.
-enum Found {
+pub(super) enum Found {
     Ready(usize),
     Ended,
     Failed(Error),
@@ -260,12 +270,7 @@ impl Follow {
 
     /// A handle that stops this follower from another thread.
     pub fn stopper(&self) -> Stopper {
-        Stopper {
-            topic: Arc::clone(&self.topic.inner),
-            store: Arc::downgrade(self.topic.store.shared()),
-            parentage: Arc::clone(&self.topic.store.shared().setting.parentage),
-            stop: Arc::clone(&self.stop),
-        }
+        Stopper::new(&self.topic, &self.stop)
     }
 
     fn next_by(&mut self, deadline: Option<Instant>) -> Result<Option<StoredRecord<'_>>> {
@@ -329,18 +334,7 @@ impl Follow {
         if self.stop.load(Ordering::Acquire) {
             return Found::Ended;
         }
-        let count = self.cursors.len();
-        let in_turn = (0..count).map(|step| (self.turn + step) % count);
-        for index in in_turn {
-            if self.cursors[index].is_ready() {
-                return Found::Ready(index);
-            }
-        }
-        if self.cursors.iter().all(Cursor::is_drained) {
-            return Found::Ended;
-        }
-        let failure = self.cursors.iter().find_map(Cursor::failure);
-        failure.map_or(Found::Nothing, Found::Failed)
+        look(&self.cursors, self.turn)
     }
 
     fn take(&mut self, index: usize) -> Result<Option<StoredRecord<'_>>> {
@@ -349,6 +343,22 @@ impl Follow {
         self.turn = (index + 1) % self.cursors.len();
         self.cursors[index].next()
     }
+}
+
+/// What cursors find, the one whose turn it is first.
+pub(super) fn look(cursors: &[Cursor], turn: usize) -> Found {
+    let count = cursors.len();
+    let in_turn = (0..count).map(|step| (turn + step) % count);
+    for index in in_turn {
+        if cursors[index].is_ready() {
+            return Found::Ready(index);
+        }
+    }
+    if cursors.iter().all(Cursor::is_drained) {
+        return Found::Ended;
+    }
+    let failure = cursors.iter().find_map(Cursor::failure);
+    failure.map_or(Found::Nothing, Found::Failed)
 }
 
 impl Drop for Follow {

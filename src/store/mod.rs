@@ -28,8 +28,11 @@ mod stored;
 mod stream;
 mod subscription;
 mod topic;
+mod transacting;
 mod transaction;
 mod twins;
+mod typed;
+mod waiting;
 
 pub use ack::Ack;
 pub use follow::{Follow, Stopper};
@@ -47,6 +50,11 @@ pub use subscription::{
     Lag, Subscription, SubscriptionBuilder, SubscriptionInfo, SubscriptionStatus,
 };
 pub use topic::{Partition, Topic};
+pub use transacting::Transaction;
+pub use typed::{Codec, Json, Typed, TypedFollow, TypedRecords, TypedSubscription, TypedTopic};
+
+pub(crate) use name::check as check_name;
+pub(crate) use waiting::Waited;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

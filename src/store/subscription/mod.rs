@@ -83,7 +83,7 @@ pub struct Subscription {
     pub(super) state: SubscriptionState,
     pub(super) cursors: Vec<Cursor>,
     committed: Vec<u64>,
-    turn: usize,
+    pub(super) turn: usize,
     /// What is returned, where that is not everything.
     sieve: Option<Sieve>,
     on_expiry: OnExpiry,
