@@ -284,7 +284,12 @@ impl Log {
     ) -> Result<()> {
         // A write that fails leaves something behind the recorded end, too.
         self.changed.store(true, Ordering::Release);
+        let begins = appender.mark.records == 0;
         appender.write(&self.site, records, stamp)?;
+        if begins && self.limits.load().retained {
+            // Nobody was waiting for this segment to get old, or the one before it to be one too many.
+            self.setting.retain.make();
+        }
         // Other processes need not wait until this one has noted everything.
         self.show_others(appender.mark.next);
         appender.bytes += room.bytes;
@@ -417,9 +422,6 @@ impl Log {
         self.segments.push(&Link::held(&segment));
         self.ledger.rolled(&segment, appender.mark);
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
-        if self.limits.load().retained {
-            self.setting.retain.make();
-        }
         Ok(true)
     }
 
