@@ -288,11 +288,16 @@ impl Log {
     ) -> Result<()> {
         // A write that fails leaves something behind the recorded end, too.
         self.changed.store(true, Ordering::Release);
+        let begins = appender.mark.records == 0;
         appender.write(&self.site, records, stamp)?;
         appender.bytes += room.bytes;
         // First, since who sees it may ask for it to be made durable.
         self.ledger.appended(&appender.mark, appender.bytes);
         self.show_written(appender.mark.next);
+        if begins && self.limits.load().retained {
+            // Nobody was waiting for this segment to get old, or the one before it to be one too many.
+            self.setting.retain.make();
+        }
         Ok(())
     }
 
@@ -421,9 +426,6 @@ impl Log {
         self.segments.push(&Link::held(&segment));
         self.ledger.rolled(&segment, &appender.mark);
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
-        if self.limits.load().retained {
-            self.setting.retain.make();
-        }
         Ok(true)
     }
 
