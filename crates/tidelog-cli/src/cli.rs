@@ -7,6 +7,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::commands::append::Append;
 use crate::commands::create::Create;
 use crate::commands::demo::Demo;
+use crate::commands::export::Export;
+use crate::commands::import::Import;
 use crate::commands::read::Read;
 use crate::commands::tail::Tail;
 use crate::commands::topics::Topics;
@@ -41,6 +43,8 @@ pub(crate) enum Command {
     Read(Read),
     Tail(Tail),
     Topics(Topics),
+    Export(Export),
+    Import(Import),
     Verify(Verify),
 }
 

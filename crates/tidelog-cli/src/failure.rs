@@ -33,6 +33,15 @@ pub(crate) enum Failure {
         cause: Box<Error>,
     },
 
+    /// A line is not what it should be. Those before it are durable.
+    #[error("{name}:{line}: {reason}; {durable} before it are durable", durable = lines(*.before))]
+    BadLine {
+        name: String,
+        line: u64,
+        before: u64,
+        reason: String,
+    },
+
     /// A store that the demo did not make, or not all of.
     #[error("the demo's topic holds something else: {0}; give it another folder with --store")]
     NotTheDemo(String),
@@ -49,7 +58,7 @@ impl Failure {
                 Exit::NotFound
             }
             Failure::Output(_) | Failure::Input { .. } => Exit::Failure,
-            Failure::NotTheDemo(_) => Exit::Rejected,
+            Failure::BadLine { .. } | Failure::NotTheDemo(_) => Exit::Rejected,
         }
     }
 }

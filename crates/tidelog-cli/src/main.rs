@@ -1,5 +1,6 @@
 //! The `tidelog` command: create, append, read, follow and verify durable stream logs.
 
+mod appending;
 mod cli;
 mod commands;
 mod exit;

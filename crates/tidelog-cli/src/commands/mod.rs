@@ -3,6 +3,8 @@
 pub(crate) mod append;
 pub(crate) mod create;
 pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod import;
 pub(crate) mod read;
 pub(crate) mod tail;
 pub(crate) mod topics;
@@ -18,6 +20,8 @@ pub(crate) fn run(command: &Command) -> Result<Exit> {
         Command::Demo(demo) => demo.run(),
         Command::Create(create) => create.run(),
         Command::Append(append) => append.run(),
+        Command::Export(export) => export.run(),
+        Command::Import(import) => import.run(),
         Command::Read(read) => read.run(),
         Command::Tail(tail) => tail.run(),
         Command::Topics(topics) => topics.run(),

@@ -2,6 +2,7 @@
 
 mod append;
 mod demo;
+mod export;
 mod kill;
 mod pipes;
 mod read;
