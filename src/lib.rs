@@ -93,7 +93,10 @@ pub use store::{Lag, Subscription, SubscriptionBuilder, SubscriptionInfo};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};
+pub use store::BackupReport;
 pub use store::{LogReport, VerifyReport, verify};
+pub use store::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
+pub use store::{SalvageReport, SalvagedLog, salvage};
 
 /// Keeps the code on the front page compiling.
 #[cfg(doctest)]

@@ -2,6 +2,7 @@
 
 mod ack;
 mod append;
+mod backup;
 mod batch;
 mod budget;
 mod catalog;
@@ -19,8 +20,10 @@ mod position;
 mod read;
 mod reading;
 mod record;
+mod repair;
 mod retention;
 mod routing;
+mod salvage;
 #[expect(clippy::module_inception, reason = "the noun of this floor")]
 mod store;
 mod stored;
@@ -31,11 +34,14 @@ mod transaction;
 mod twins;
 
 pub use ack::Ack;
+pub use backup::BackupReport;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};
+pub use repair::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
+pub use salvage::{SalvageReport, SalvagedLog, salvage};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;
