@@ -5,11 +5,16 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::append::Append;
+use crate::commands::backup::Backup;
 use crate::commands::create::Create;
 use crate::commands::demo::Demo;
 use crate::commands::export::Export;
+use crate::commands::health::Health;
 use crate::commands::import::Import;
 use crate::commands::read::Read;
+use crate::commands::repair::Repair;
+use crate::commands::salvage::Salvage;
+use crate::commands::stats::Stats;
 use crate::commands::tail::Tail;
 use crate::commands::topics::Topics;
 use crate::commands::verify::Verify;
@@ -45,7 +50,12 @@ pub(crate) enum Command {
     Topics(Topics),
     Export(Export),
     Import(Import),
+    Stats(Stats),
+    Health(Health),
     Verify(Verify),
+    Repair(Repair),
+    Salvage(Salvage),
+    Backup(Backup),
 }
 
 /// What every command but the demo takes.

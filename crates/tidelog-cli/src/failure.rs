@@ -71,7 +71,7 @@ fn hint(error: &Error) -> String {
             format!("; `tidelog topics` lists those there are, `tidelog create {topic}` makes it")
         }
         Error::PartitionNeeded { .. } => "; an offset needs --partition N".to_owned(),
-        Error::Locked { .. } => "; one process at a time can open a store".to_owned(),
+        Error::Locked { .. } => "; one process at a time can open a store for writing".to_owned(),
         _ => String::new(),
     }
 }

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod exit;
 mod failure;
+mod found;
 mod input;
 mod json;
 mod out;

@@ -1,11 +1,16 @@
 //! One file for each command.
 
 pub(crate) mod append;
+pub(crate) mod backup;
 pub(crate) mod create;
 pub(crate) mod demo;
 pub(crate) mod export;
+pub(crate) mod health;
 pub(crate) mod import;
 pub(crate) mod read;
+pub(crate) mod repair;
+pub(crate) mod salvage;
+pub(crate) mod stats;
 pub(crate) mod tail;
 pub(crate) mod topics;
 pub(crate) mod verify;
@@ -25,6 +30,11 @@ pub(crate) fn run(command: &Command) -> Result<Exit> {
         Command::Read(read) => read.run(),
         Command::Tail(tail) => tail.run(),
         Command::Topics(topics) => topics.run(),
+        Command::Stats(stats) => stats.run(),
+        Command::Health(health) => health.run(),
         Command::Verify(verify) => verify.run(),
+        Command::Repair(repair) => repair.run(),
+        Command::Salvage(salvage) => salvage.run(),
+        Command::Backup(backup) => backup.run(),
     }
 }

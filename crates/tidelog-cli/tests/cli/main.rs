@@ -4,6 +4,7 @@ mod append;
 mod demo;
 mod export;
 mod kill;
+mod mend;
 mod pipes;
 mod read;
 mod store;
