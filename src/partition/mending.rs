@@ -144,7 +144,7 @@ pub(crate) fn mending(
 /// Whether a log that can be opened can be read through, and none of its segments is missing.
 fn check(site: &Site, promises: &Promises, plan: &Plan) -> Result<()> {
     visit(site, plan, &promises.redo, &mut Nobody)?;
-    for number in plan.last.map_or(1..=0, |last| plan.first..=last) {
+    for number in plan.last.into_iter().flat_map(|last| plan.first..=last) {
         let (file, header) = site.header_with(number, &promises.redo)?;
         let length = file
             .len()

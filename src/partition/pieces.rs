@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use super::mark::Mark;
 use super::overlay::lay;
 use super::plan::{Aside, Promises};
 use super::planner::unsupported;
@@ -153,8 +154,12 @@ fn remake(
         let Ok(frame) = walk.frame(layout.records_at)? else {
             continue;
         };
-        let (base, predecessor) = said.place(number, before);
-        return Ok(Some(Identity {
+        let mark = promises.end.filter(|end| end.segment == number);
+        let mark = mark.map(|end| end.mark);
+        let Some((base, predecessor)) = said.place(number, before, mark) else {
+            return Ok(None);
+        };
+        let identity = Identity {
             store: site.store,
             log: site.log,
             topic: site.topic,
@@ -167,7 +172,8 @@ fn remake(
             gaps_allowed: false,
             covers_to: None,
             layout,
-        }));
+        };
+        return Ok(identity.encode().is_ok().then_some(identity));
     }
     Ok(None)
 }
@@ -195,23 +201,34 @@ impl Said {
         }
     }
 
-    /// Where the segment begins: where it says so twice, or where the one before it ends.
-    fn place(&self, number: u32, before: Option<At>) -> (u64, Option<Predecessor>) {
+    /// Where the segment begins: where it says so twice and can be believed, else where the one before
+    /// it ends, else where its recorded end leads back to.
+    fn place(
+        &self,
+        number: u32,
+        before: Option<At>,
+        recorded: Option<Mark>,
+    ) -> Option<(u64, Option<Predecessor>)> {
         if number == 0 {
-            return (0, None);
+            return Some((0, None));
         }
-        let twice = self.base == self.predecessor.next && self.base <= MAX_OFFSET;
-        match before {
-            Some(end) if !twice || end.next > self.base => {
-                let (place, next) = (end.place, end.next);
-                (next, Some(Predecessor { place, next }))
-            }
-            Some(end) if self.predecessor.place < end.place => {
-                let (place, next) = (end.place, self.base);
-                (self.base, Some(Predecessor { place, next }))
-            }
-            _ => (self.base, Some(self.predecessor)),
-        }
+        let least = before.map_or(0, |end| end.next);
+        let most = recorded.map_or(least.saturating_add(u64::from(u32::MAX)), |end| end.next);
+        let twice = self.base == self.predecessor.next && (least..=most).contains(&self.base);
+        let counted = recorded.and_then(|end| end.next.checked_sub(end.records));
+        let base = match (twice, before) {
+            (true, _) => self.base,
+            (false, Some(end)) => end.next,
+            (false, None) => counted?,
+        };
+        let said = self.predecessor.place;
+        let place = match before {
+            Some(end) if !twice || said < end.place => end.place,
+            _ if twice => said,
+            _ => 0,
+        };
+        let next = base;
+        Some((base, Some(Predecessor { place, next })))
     }
 }
 

@@ -182,24 +182,17 @@ fn moment(store: &Inner) -> Result<Moment> {
     // Most are opened before anything is held.
     drop(open_all(store)?);
     let _catalog = store.catalog()?;
-    let open = open_all(store)?;
+    let mut logs = open_all(store)?;
     let _whole = store.whole.write().unwrap_or_else(PoisonError::into_inner);
     let (fold, stated) = store.journal.standing();
-    let stood = |(topic, partition, log, kept): (Arc<TopicInner>, u32, Arc<Log>, Kept)| {
-        Ok(Stood {
-            standing: log.standing()?,
-            topic,
-            partition,
-            log,
-            _kept: kept,
-        })
-    };
-    let logs = open.into_iter().map(stood).collect::<Result<_>>()?;
+    for stood in &mut logs {
+        stood.standing = stood.log.standing()?;
+    }
     Ok(Moment { fold, stated, logs })
 }
 
 /// Every log of the store, opened, and keeping its files.
-fn open_all(store: &Inner) -> Result<Vec<(Arc<TopicInner>, u32, Arc<Log>, Kept)>> {
+fn open_all(store: &Inner) -> Result<Vec<Stood>> {
     let topics: Vec<Arc<TopicInner>> = store.topics().values().cloned().collect();
     let mut open = Vec::new();
     for topic in topics {
@@ -208,8 +201,13 @@ fn open_all(store: &Inner) -> Result<Vec<(Arc<TopicInner>, u32, Arc<Log>, Kept)>
                 Err(Error::TopicDeleted { .. }) => continue,
                 log => log.map_err(|error| named(error, &topic, partition))?,
             };
-            let kept = log.keep();
-            open.push((Arc::clone(&topic), partition, log, kept));
+            open.push(Stood {
+                topic: Arc::clone(&topic),
+                partition,
+                _kept: log.keep(),
+                log,
+                standing: None,
+            });
         }
     }
     Ok(open)

@@ -31,6 +31,7 @@ mod limits;
 mod locks;
 mod many;
 mod mended;
+mod mending;
 mod names;
 mod opening;
 mod parking;
