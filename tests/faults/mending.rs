@@ -91,48 +91,47 @@ fn a_sector_that_cannot_be_read_costs_what_is_in_it() {
 /// one said.
 #[test]
 fn a_repair_that_is_cut_anywhere_is_made_again() {
-    for crash in [
+    let crashes = [
         Crash::Kill,
         Crash::Cut(Keep::Nothing),
         Crash::Cut(Keep::Half),
-    ] {
-        for calls in 0.. {
-            let machine = Machine::new(calls);
-            let segments = filled(&machine);
-            let bases = bases(&machine, &segments);
-            machine.sim.remove_file(&segments[1]).unwrap();
-            machine.sim.sync_dir(segments[1].parent().unwrap()).unwrap();
-            machine.sim.flip(&segments[3], 50, 1).unwrap();
-            machine.sim.overwrite(&segments[2], 0, &[7; 2048]).unwrap();
-            let last = bases.len() - 1;
-            machine
-                .sim
-                .overwrite(&segments[last], 0, &[7; 2048])
-                .unwrap();
-            let options = machine.options().inline();
-            machine.sim.crash_after(calls);
-            let done = tidelog::repair(ROOT, &options);
-            let ended = !machine.sim.has_stopped();
-            machine.sim.crash_after(0);
-            machine.sim.free(Path::new("/")).unwrap_err();
-            machine.sim.crash(crash).unwrap();
-            machine.sim.heal();
-            assert_eq!(done.is_ok(), ended, "{done:?}");
-            let done = tidelog::repair(ROOT, &options).unwrap();
-            assert!(done.is_complete(), "{calls}: {done:?}");
-            let store = machine.open();
-            let lost = damaged(&scan(&one(&store, "t")));
-            let from = |offset: u64| move |(from, _): &(u64, u64)| *from == offset;
-            assert!(lost.iter().any(from(bases[1])), "{lost:?}");
-            let merged = merge(&lost);
-            // The journal knows enough of the last one.
-            let expected = [(bases[1], bases[3])];
-            assert_eq!(merged, expected, "{crash:?} {calls}: {done:?}");
-            check(&store, &lost);
-            store.close().unwrap();
-            if ended {
-                break;
-            }
+    ];
+    for (calls, crash) in (0..).zip(crashes.into_iter().cycle()) {
+        let machine = Machine::new(calls);
+        let segments = filled(&machine);
+        let bases = bases(&machine, &segments);
+        machine.sim.remove_file(&segments[1]).unwrap();
+        machine.sim.sync_dir(segments[1].parent().unwrap()).unwrap();
+        machine.sim.flip(&segments[3], 50, 1).unwrap();
+        machine.sim.overwrite(&segments[2], 0, &[7; 2048]).unwrap();
+        let last = bases.len() - 1;
+        machine
+            .sim
+            .overwrite(&segments[last], 0, &[7; 2048])
+            .unwrap();
+        let options = machine.options().inline();
+        machine.sim.crash_after(calls);
+        let done = tidelog::repair(ROOT, &options);
+        let ended = !machine.sim.has_stopped();
+        machine.sim.crash_after(0);
+        machine.sim.free(Path::new("/")).unwrap_err();
+        machine.sim.crash(crash).unwrap();
+        machine.sim.heal();
+        assert_eq!(done.is_ok(), ended, "{done:?}");
+        let done = tidelog::repair(ROOT, &options).unwrap();
+        assert!(done.is_complete(), "{calls}: {done:?}");
+        let store = machine.open();
+        let lost = damaged(&scan(&one(&store, "t")));
+        let from = |offset: u64| move |(from, _): &(u64, u64)| *from == offset;
+        assert!(lost.iter().any(from(bases[1])), "{lost:?}");
+        let merged = merge(&lost);
+        // The journal knows enough of the last one.
+        let expected = [(bases[1], bases[3])];
+        assert_eq!(merged, expected, "{crash:?} {calls}: {done:?}");
+        check(&store, &lost);
+        store.close().unwrap();
+        if ended {
+            break;
         }
     }
 }
