@@ -110,9 +110,12 @@ pub use processor::{OpenProcessor, ProcessorBuilder, ProcessorCounts, RunningPro
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};
+pub use store::BackupReport;
 pub use store::{Audit, PartitionAudit, Reason, Removal};
 pub use store::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
 pub use store::{LogReport, VerifyReport, verify};
+pub use store::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
+pub use store::{SalvageReport, SalvagedLog, salvage};
 
 /// Keeps the code on the front page compiling.
 #[cfg(doctest)]

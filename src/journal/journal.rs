@@ -21,7 +21,7 @@ use crate::sys::Storage;
 /// The log id of the journal.
 const LOG: u64 = 0;
 
-const LIMITS: Limits = Limits {
+pub(super) const LIMITS: Limits = Limits {
     first_segment: 64 << 10,
     max_segment: 8 << 20,
     unsettled: 16 << 20,
@@ -34,7 +34,7 @@ const LIMITS: Limits = Limits {
 
 /// What the journal may hold beyond its recorded end: no recorded end knows of it, so its own
 /// slots and this are all that bounds the walk: a transaction may be as long as a batch.
-const PROMISES: Promises = Promises {
+pub(super) const PROMISES: Promises = Promises {
     end: None,
     clean: false,
     floor: 0,
@@ -184,6 +184,13 @@ impl Journal {
     /// A look at the state as it is written, durable or not.
     pub(crate) fn fold<R>(&self, look: impl FnOnce(&Fold) -> R) -> R {
         look(&self.book().fold)
+    }
+
+    /// The state as it is written, and the offset below which the journal has to be durable for all of
+    /// it to be.
+    pub(crate) fn standing(&self) -> (Fold, u64) {
+        let book = self.book();
+        (book.fold.clone(), self.log().written())
     }
 
     /// States facts, and returns once they are durable: all of them, or after a crash none.

@@ -20,6 +20,7 @@
 //!
 //! `docs/journal.md` has every kind, event and field in words; a test holds it to the code.
 
+mod copying;
 mod event;
 mod flaw;
 mod fold;
@@ -38,6 +39,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use copying::write_anew;
 pub(crate) use event::{
     Event, LogEnd, LogStart, Owner, RedoFiles, RetentionSettings, SegmentEnd, SubscriptionState,
     TopicSettings, TopicState,

@@ -8,6 +8,7 @@ use super::redo::Pending;
 use super::replay::Replay;
 use super::side;
 use crate::error::{Error, Flaw, Result};
+use crate::format::Frame;
 use crate::partition::{Damage, Promises, Site, Visitor, plan, visit};
 
 /// What a journal says.
@@ -77,8 +78,9 @@ struct Reader<'a> {
 }
 
 impl Visitor for Reader<'_> {
-    fn record(&mut self, segment: u32, offset: u64, epoch: u32, payload: &[u8]) -> Result<()> {
-        self.epoch = self.epoch.max(epoch);
+    fn record(&mut self, segment: u32, offset: u64, frame: &Frame<'_>) -> Result<()> {
+        let payload = frame.payload();
+        self.epoch = self.epoch.max(frame.epoch());
         let read = self.replay.record(offset, payload);
         read.map_err(|flaw| self.unknown(segment, offset, flaw))?;
         self.written += payload.len() as u64;

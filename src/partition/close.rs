@@ -95,7 +95,7 @@ impl Log {
     /// failure leaves a chain without a hole, and the next call begins where this one ended. The
     /// active segment stays.
     pub(crate) fn remove_below(&self, offset: u64) -> Result<()> {
-        let _one = self.segments.removing();
+        let mut one = self.segments.removing();
         loop {
             let links = self.segments.now();
             let [lowest, next, ..] = links.as_slice() else {
@@ -107,6 +107,9 @@ impl Log {
             }
             self.first.fetch_max(base, Ordering::AcqRel);
             self.show_first(base, next.number);
+            if one.is_put_off(offset) {
+                return Ok(());
+            }
             if !self.unname(lowest)? {
                 return Ok(());
             }

@@ -6,7 +6,7 @@ use super::plan::{Plan, Promises};
 use super::planner::plan;
 use super::site::{Damage, Site};
 use crate::error::{Error, Flaw, Result};
-use crate::format::Redo;
+use crate::format::{Frame, Redo};
 use crate::segment::{End, Header, Walk};
 use crate::sys::File;
 
@@ -27,7 +27,7 @@ pub(crate) struct Inspected {
 /// What to do with the sound records of a log, in order.
 pub(crate) trait Visitor {
     /// A sound record.
-    fn record(&mut self, segment: u32, offset: u64, epoch: u32, payload: &[u8]) -> Result<()>;
+    fn record(&mut self, segment: u32, offset: u64, frame: &Frame<'_>) -> Result<()>;
 
     /// A stretch of records that are not there or not sound.
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()>;
@@ -60,7 +60,7 @@ struct Tally<'a> {
 }
 
 impl Visitor for Tally<'_> {
-    fn record(&mut self, _: u32, _: u64, _: u32, _: &[u8]) -> Result<()> {
+    fn record(&mut self, _: u32, _: u64, _: &Frame<'_>) -> Result<()> {
         self.records += 1;
         Ok(())
     }
@@ -114,7 +114,7 @@ fn visit_segment(
     while place < end.place && next < end.next {
         let flaw = match walk.frame(place).map_err(fail)? {
             Ok(frame) if base + u64::from(frame.delta()) == next => {
-                visitor.record(number, next, frame.epoch(), frame.payload())?;
+                visitor.record(number, next, &frame)?;
                 place += frame.padded_len() as u64;
                 next += 1;
                 continue;

@@ -279,7 +279,33 @@ fn end_of(site: &Site, header: &Header, successor: Option<&Link>) -> Result<End>
 #[derive(Debug)]
 pub(crate) struct Segments {
     links: List<Arc<Link>>,
-    removing: Mutex<Vec<u32>>,
+    removing: Mutex<Removing>,
+}
+
+/// What the one who removes segments has to know.
+#[derive(Debug, Default)]
+pub(crate) struct Removing {
+    /// The numbers of segments that are not in the list any more, and whose files are there still.
+    pub(crate) stuck: Vec<u32>,
+    /// How many need those files that are there.
+    keepers: usize,
+    /// Below which offset segments would have been removed by now.
+    put_off: Option<u64>,
+}
+
+impl Removing {
+    /// Whether files have to stay for now.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.keepers > 0
+    }
+
+    /// Whether what lies below that offset has to stay for now.
+    pub(crate) fn is_put_off(&mut self, offset: u64) -> bool {
+        if self.keepers > 0 {
+            self.put_off = self.put_off.max(Some(offset));
+        }
+        self.keepers > 0
+    }
 }
 
 impl Segments {
@@ -290,10 +316,24 @@ impl Segments {
         }
     }
 
-    /// Held by the one who removes segments; the numbers of those not in the list any more whose files
-    /// could not be removed.
-    pub(crate) fn removing(&self) -> MutexGuard<'_, Vec<u32>> {
+    /// Held by the one who removes segments.
+    pub(crate) fn removing(&self) -> MutexGuard<'_, Removing> {
         self.removing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on nothing is removed.
+    pub(crate) fn keep(&self) {
+        self.removing().keepers += 1;
+    }
+
+    /// One fewer needs them: below which offset they go, if that was put off and nobody needs them.
+    pub(crate) fn unkeep(&self) -> Option<u64> {
+        let mut removing = self.removing();
+        removing.keepers -= 1;
+        match removing.keepers {
+            0 => removing.put_off.take(),
+            _ => None,
+        }
     }
 
     /// The list as it is now.

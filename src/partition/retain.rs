@@ -193,14 +193,15 @@ impl Log {
     /// below it go. One that cannot be removed keeps none of the others, and the next call tries it
     /// again; what a crash leaves there goes when the log is opened.
     pub(crate) fn start_at(&self, number: u32, base: u64) -> Result<()> {
-        let mut stuck = self.segments.removing();
+        let mut removing = self.segments.removing();
         let links = self.segments.now();
         let gone: Vec<&Arc<Link>> = links.iter().take_while(|it| it.number < number).collect();
         self.first.fetch_max(base, Ordering::AcqRel);
         if !gone.is_empty() {
             self.show_first(base, number);
         }
-        let numbers: Vec<u32> = stuck
+        let numbers: Vec<u32> = removing
+            .stuck
             .drain(..)
             .chain(gone.iter().map(|it| it.number))
             .collect();
@@ -216,10 +217,14 @@ impl Log {
             .filter_map(|pair| bytes(pair).ok());
         let bytes: u64 = bytes.map(|(bytes, _)| bytes).sum();
         let mut failed = Ok(());
+        // Of a copy that is being made: when it is done they go.
+        let kept = removing.is_kept();
         for number in numbers {
-            if let Err(error) = self.site.remove(number) {
+            if kept {
+                removing.stuck.push(number);
+            } else if let Err(error) = self.site.remove(number) {
                 tracing::warn!(log = self.site.log, number, %error, "cannot be removed yet");
-                stuck.push(number);
+                removing.stuck.push(number);
                 failed = failed.and(Err(error));
             }
         }
@@ -239,6 +244,6 @@ impl Log {
 
     /// Whether files are there still that a call before could not remove.
     pub(crate) fn has_stuck(&self) -> bool {
-        !self.segments.removing().is_empty()
+        !self.segments.removing().stuck.is_empty()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -199,18 +200,41 @@ pub(super) fn delete(store: &Inner, name: &str) -> Result<()> {
         store.setting.pins.release(cell.id());
     }
     store.topics().remove(name);
-    let storage: &dyn Storage = store.files.as_ref();
-    let folder = store.root.join("topics").join(name);
-    for (partition, cell) in (0..).zip(&topic.logs) {
-        let name = folder_name(partition, cell.id());
-        discard(storage, &store.root, &folder.join(&name), &name);
+    let gone = Gone {
+        folder: store.root.join("topics").join(name),
+        logs: (0..)
+            .zip(&topic.logs)
+            .map(|(partition, cell)| folder_name(partition, cell.id()))
+            .collect(),
+    };
+    if let Some(gone) = store.copying.put_off(gone) {
+        remove(store, &gone);
     }
-    if let Err(error) = storage.remove_dir(&folder)
+    Ok(())
+}
+
+/// The files of a topic that was deleted.
+#[derive(Debug)]
+pub(super) struct Gone {
+    folder: PathBuf,
+    /// The names of its logs' folders.
+    logs: Vec<String>,
+}
+
+/// Moves the folders of a deleted topic away, and frees their space. The caller holds the catalog: the
+/// topic's own folder stays if there is another one of its name.
+pub(super) fn remove(store: &Inner, Gone { folder, logs }: &Gone) {
+    let storage: &dyn Storage = store.files.as_ref();
+    for name in logs {
+        discard(storage, &store.root, &folder.join(name), name);
+    }
+    let name = folder.file_name().and_then(|name| name.to_str());
+    if name.is_none_or(|name| !store.topics().contains_key(name))
+        && let Err(error) = storage.remove_dir(folder)
         && error.kind() != std::io::ErrorKind::NotFound
     {
         // Something of somebody else's lies in it, or a log that the journal does not know.
         tracing::warn!(folder = %folder.display(), %error, "the folder stays");
     }
     empty_trash(storage, &store.root);
-    Ok(())
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use super::backup::Copying;
 use super::budget::Budget;
 use super::log_cell::LogCell;
 use super::reading::Reading;
@@ -39,6 +40,9 @@ pub(crate) struct Inner {
     pub(super) topics: Mutex<BTreeMap<String, Arc<TopicInner>>>,
     /// Serialises what changes the catalog.
     pub(super) catalog: Mutex<Ids>,
+    /// Held by each transaction while it is under way, and alone by who looks at the whole store.
+    pub(super) whole: RwLock<()>,
+    pub(super) copying: Copying,
     pub(super) closed: AtomicBool,
     /// What became of closing it.
     pub(super) ended: OnceLock<Result<()>>,

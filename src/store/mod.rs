@@ -2,6 +2,7 @@
 
 mod ack;
 mod append;
+mod backup;
 mod batch;
 mod budget;
 mod catalog;
@@ -20,8 +21,10 @@ mod position;
 mod read;
 mod reading;
 mod record;
+mod repair;
 mod retention;
 mod routing;
+mod salvage;
 #[expect(clippy::module_inception, reason = "the noun of this floor")]
 mod store;
 mod stored;
@@ -35,13 +38,16 @@ mod typed;
 mod waiting;
 
 pub use ack::Ack;
+pub use backup::BackupReport;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
 pub use metrics::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};
+pub use repair::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
 pub use retention::{Audit, PartitionAudit, Reason, Removal};
+pub use salvage::{SalvageReport, SalvagedLog, salvage};
 pub use store::{Health, Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;

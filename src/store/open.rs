@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use super::backup::Copying;
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::{log_of_folder, named};
@@ -81,6 +82,8 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         clean: before.closed(),
         topics: Mutex::new(topics),
         catalog: Mutex::new(ids),
+        whole: RwLock::default(),
+        copying: Copying::default(),
         closed: AtomicBool::new(false),
         ended: OnceLock::new(),
         journal_damaged: opened.damaged,
@@ -313,7 +316,7 @@ fn store_id(storage: &Arc<dyn Storage>, root: &Path, options: &StoreOptions) -> 
 }
 
 /// The names in a folder; none where the folder is not there.
-fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
+pub(super) fn names(storage: &dyn Storage, dir: &Path) -> Result<Vec<String>> {
     match storage.list(dir) {
         Ok(entries) => Ok(entries.into_iter().map(|entry| entry.name).collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

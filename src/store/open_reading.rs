@@ -3,8 +3,9 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use super::backup::Copying;
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::inspect::Place;
@@ -53,6 +54,8 @@ pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inn
             log: 0,
             subscription: 0,
         }),
+        whole: RwLock::default(),
+        copying: Copying::default(),
         closed: AtomicBool::new(false),
         ended: OnceLock::new(),
         pending: Mutex::new(Pending::default()),

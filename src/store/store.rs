@@ -208,7 +208,8 @@ impl Store {
         Ok(Store::owning(open_reading(path.as_ref(), options)?))
     }
 
-    fn owning(shared: Arc<Inner>) -> Store {
+    /// The handle with which the store is opened.
+    pub(super) fn owning(shared: Arc<Inner>) -> Store {
         let closes = true;
         let inner = Arc::new(Owned { shared, closes });
         Store { inner }

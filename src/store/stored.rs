@@ -114,7 +114,7 @@ impl<'a> StoredRecord<'a> {
     /// Its event id; where the producer gave none, one made of store, log and offset, which no
     /// other record ever has.
     pub fn event_id(&self) -> Cow<'a, [u8]> {
-        match self.frame.event_id() {
+        match self.given_event_id() {
             Some(id) => Cow::Borrowed(id),
             None => {
                 let (store, log) = self.origin;
@@ -122,6 +122,11 @@ impl<'a> StoredRecord<'a> {
                 Cow::Owned(format!("{store:032x}-{log}-{}", self.offset).into_bytes())
             }
         }
+    }
+
+    /// The event id that the producer gave, if it gave one.
+    pub fn given_event_id(&self) -> Option<&'a [u8]> {
+        self.frame.event_id()
     }
 
     /// A record that outlives the cursor. A durable payload of 64 KiB or more is not copied: it stays in
@@ -162,7 +167,7 @@ impl<'a> StoredRecord<'a> {
                 .headers()
                 .map(|(name, value)| Header::new(name, value))
                 .collect(),
-            event_id: self.frame.event_id().map(Cow::Borrowed),
+            event_id: self.given_event_id().map(Cow::Borrowed),
             timestamp: Some(self.timestamp()),
             partition: None,
             tombstone: self.is_tombstone(),

@@ -7,7 +7,7 @@
 //! written. Nothing is held while a log is waited for, so transactions never wait in a circle.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use super::inner::Inner;
 use crate::error::{Error, Result};
@@ -49,6 +49,8 @@ pub(super) fn commit(
         let logs = parts
             .iter()
             .map(|part| Arc::clone(&part.log) as Arc<dyn DirtyLog>);
+        // Who looks at the whole store sees all of it or nothing.
+        let whole = store.whole.read().unwrap_or_else(PoisonError::into_inner);
         let mut claims = store.setting.flusher.claim(logs.collect());
         parts.iter().for_each(|part| part.log.lighten());
         let lacking = match hold(parts, now)? {
@@ -56,6 +58,7 @@ pub(super) fn commit(
             Err(lacking) => lacking,
         };
         drop(claims);
+        drop(whole);
         wanted.push(lacking.log.want_files());
         let (lacks, room) = (lacking.lacks, lacking.room);
         lacking.log.wait_for(lacks, room, &mut patience)?;

@@ -14,6 +14,7 @@ mod life;
 mod machine;
 mod segment;
 
+mod backup;
 mod beside;
 mod boundary;
 mod closing;
@@ -29,6 +30,8 @@ mod groups;
 mod limits;
 mod locks;
 mod many;
+mod mended;
+mod mending;
 mod names;
 mod opening;
 mod parking;

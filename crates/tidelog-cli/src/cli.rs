@@ -5,12 +5,19 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::commands::append::Append;
+use crate::commands::backup::Backup;
 use crate::commands::config::Config;
 use crate::commands::create::Create;
 use crate::commands::demo::Demo;
+use crate::commands::export::Export;
+use crate::commands::health::Health;
+use crate::commands::import::Import;
 use crate::commands::lag::Lag;
 use crate::commands::read::Read;
+use crate::commands::repair::Repair;
 use crate::commands::retention::Retention;
+use crate::commands::salvage::Salvage;
+use crate::commands::stats::Stats;
 use crate::commands::subscriptions::Subscriptions;
 use crate::commands::tail::Tail;
 use crate::commands::topics::Topics;
@@ -49,7 +56,14 @@ pub(crate) enum Command {
     Retention(Retention),
     Lag(Lag),
     Config(Config),
+    Export(Export),
+    Import(Import),
+    Stats(Stats),
+    Health(Health),
     Verify(Verify),
+    Repair(Repair),
+    Salvage(Salvage),
+    Backup(Backup),
 }
 
 /// What every command but the demo takes.

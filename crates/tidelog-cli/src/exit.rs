@@ -49,7 +49,9 @@ impl Exit {
             Exit::Locked => "another process owns the store",
             Exit::Damage => "damaged records were found; the others were read",
             Exit::Full => "the disk or the topic is full: nothing more was written",
-            Exit::Rejected => "the topic does not take this: too large, finished, made otherwise",
+            Exit::Rejected => {
+                "the topic does not take this: no record, too large, finished, made otherwise"
+            }
             Exit::InDoubt => "written, but the sync failed: look after the next opening",
             Exit::Unusable => "the files are not those of a store that this version can open",
         }

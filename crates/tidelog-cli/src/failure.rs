@@ -40,6 +40,15 @@ pub(crate) enum Failure {
         cause: tidelog_config::Error,
     },
 
+    /// A line is not what it should be. Those before it are durable.
+    #[error("{name}:{line}: {reason}; {durable} before it are durable", durable = lines(*.before))]
+    BadLine {
+        name: String,
+        line: u64,
+        before: u64,
+        reason: String,
+    },
+
     /// A store that the demo did not make, or not all of.
     #[error("the demo's topic holds something else: {0}; give it another folder with --store")]
     NotTheDemo(String),
@@ -65,7 +74,7 @@ impl Failure {
                 Exit::NotFound
             }
             Failure::Output(_) | Failure::Input { .. } => Exit::Failure,
-            Failure::NotTheDemo(_) => Exit::Rejected,
+            Failure::BadLine { .. } | Failure::NotTheDemo(_) => Exit::Rejected,
         }
     }
 }
@@ -78,7 +87,7 @@ fn hint(error: &Error) -> String {
             format!("; `tidelog topics` lists those there are, `tidelog create {topic}` makes it")
         }
         Error::PartitionNeeded { .. } => "; an offset needs --partition N".to_owned(),
-        Error::Locked { .. } => "; one process at a time can open a store".to_owned(),
+        Error::Locked { .. } => "; one process at a time can open a store for writing".to_owned(),
         _ => String::new(),
     }
 }

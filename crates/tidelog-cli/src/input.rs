@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tidelog::Error;
 
@@ -60,6 +60,19 @@ impl Input {
         Ok(Input::new(name, size, Box::new(file)))
     }
 
+    /// Opens all of these, or standard input where there are none: before anything is appended.
+    pub(crate) fn all(paths: &[PathBuf]) -> Result<Vec<Input>> {
+        if paths.is_empty() {
+            return Ok(vec![Input::standard()]);
+        }
+        paths.iter().map(|path| Input::open(path)).collect()
+    }
+
+    /// How many bytes will come, where all of them tell.
+    pub(crate) fn total(inputs: &[Input]) -> Option<u64> {
+        inputs.iter().map(|input| input.size).sum()
+    }
+
     fn new(name: String, size: Option<u64>, reader: Box<dyn Read>) -> Input {
         Input {
             name,
@@ -67,11 +80,6 @@ impl Input {
             reader: BufReader::with_capacity(BUFFER, reader),
             appended: 0,
         }
-    }
-
-    /// How many bytes it has, where that is known.
-    pub(crate) fn size(&self) -> Option<u64> {
-        self.size
     }
 
     /// How many of its lines are durable.
@@ -90,6 +98,16 @@ impl Input {
             line: self.appended + 1,
             before: self.appended,
             cause: Box::new(cause),
+        }
+    }
+
+    /// The failure of the first line that is not durable: it is not what it should be.
+    pub(crate) fn refused(&self, reason: String) -> Failure {
+        Failure::BadLine {
+            name: self.name.clone(),
+            line: self.appended + 1,
+            before: self.appended,
+            reason,
         }
     }
 

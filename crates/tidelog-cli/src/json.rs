@@ -1,4 +1,4 @@
-//! A record as a JSON object.
+//! A record as a JSON object, and back: what `read --json` and `export` print, and `import` reads.
 //!
 //! Keys, header values and payloads are any bytes, and JSON has only text. Each stands under its
 //! plain name where it is UTF-8, and else under that name with `_base64` behind it (RFC 4648,
@@ -7,8 +7,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde::Serialize;
-use tidelog::StoredRecord;
+use serde::{Deserialize, Deserializer, Serialize};
+use tidelog::{Record, StoredRecord};
 
 /// A record, as `--json` prints it.
 #[derive(Debug, Serialize)]
@@ -18,6 +18,11 @@ pub(crate) struct RecordJson<'a> {
     offset: u64,
     /// RFC 3339, in UTC.
     timestamp: String,
+    /// Null where nobody gave one.
+    #[serde(skip_serializing_if = "Plain::is_elsewhere")]
+    event_id: Plain<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event_id_base64: Option<String>,
     /// Null where the record has none.
     #[serde(skip_serializing_if = "Plain::is_elsewhere")]
     key: Plain<&'a str>,
@@ -76,6 +81,7 @@ impl<'a> RecordJson<'a> {
                 value_base64,
             }
         };
+        let (event_id, event_id_base64) = fields(record.given_event_id());
         let (key, key_base64) = fields(record.key());
         let payload = (!record.is_tombstone()).then(|| record.payload());
         let (payload, payload_base64) = fields(payload);
@@ -84,6 +90,8 @@ impl<'a> RecordJson<'a> {
             partition: record.partition(),
             offset: record.offset(),
             timestamp: rfc3339(record.timestamp()),
+            event_id,
+            event_id_base64,
             key,
             key_base64,
             headers: record.headers().map(header).collect(),
@@ -91,6 +99,117 @@ impl<'a> RecordJson<'a> {
             payload_base64,
         }
     }
+}
+
+/// A line of NDJSON that is a record: the other way round. A field that is not known is refused, since
+/// what it says would be lost. Only the payload has to be there.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RecordLine {
+    #[serde(default)]
+    partition: Option<u32>,
+    #[serde(default)]
+    timestamp: Option<String>,
+    #[serde(default)]
+    event_id: Option<String>,
+    #[serde(default)]
+    event_id_base64: Option<String>,
+    #[serde(default)]
+    key: Option<String>,
+    #[serde(default)]
+    key_base64: Option<String>,
+    #[serde(default)]
+    headers: Vec<HeaderLine>,
+    /// Null, which says that it is a tombstone, is not the same as nothing.
+    #[serde(default, deserialize_with = "said")]
+    payload: Option<Option<String>>,
+    #[serde(default)]
+    payload_base64: Option<String>,
+    /// Where it was: nothing comes of it.
+    #[serde(default, rename = "topic")]
+    _topic: Option<String>,
+    #[serde(default, rename = "offset")]
+    _offset: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HeaderLine {
+    name: String,
+    #[serde(default)]
+    value: Option<String>,
+    #[serde(default)]
+    value_base64: Option<String>,
+}
+
+fn said<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(field).map(Some)
+}
+
+impl RecordLine {
+    /// The record that a line holds, and the partition it was in, where that is said; or why it holds
+    /// none.
+    pub(crate) fn parse(line: &[u8]) -> Result<(Record<'static>, Option<u32>), String> {
+        let line: RecordLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        let partition = line.partition;
+        Ok((line.record()?, partition))
+    }
+
+    fn record(self) -> Result<Record<'static>, String> {
+        let key = bytes("key", self.key, self.key_base64)?;
+        let payload = match (self.payload, self.payload_base64) {
+            (Some(None), None) => None,
+            (payload, base64) => {
+                let payload = bytes("payload", payload.flatten(), base64)?;
+                Some(payload.ok_or("it has no payload")?)
+            }
+        };
+        let mut record = match (payload, key) {
+            (Some(payload), Some(key)) => Record::new(payload).key(key),
+            (Some(payload), None) => Record::new(payload),
+            (None, Some(key)) => Record::tombstone(key),
+            (None, None) => return Err("a tombstone, whose payload is null, needs a key".into()),
+        };
+        for header in self.headers {
+            let value = bytes("value", header.value, header.value_base64)?;
+            let value = value.ok_or_else(|| format!("header {:?} has no value", header.name))?;
+            record = record.header(header.name, value);
+        }
+        if let Some(id) = bytes("event_id", self.event_id, self.event_id_base64)? {
+            record = record.event_id(id);
+        }
+        if let Some(time) = self.timestamp {
+            record = record.at(timestamp(&time)?);
+        }
+        Ok(record)
+    }
+}
+
+/// What the two fields say.
+fn bytes(
+    name: &str,
+    text: Option<String>,
+    base64: Option<String>,
+) -> Result<Option<Vec<u8>>, String> {
+    match (text, base64) {
+        (Some(_), Some(_)) => Err(format!("it has both {name} and {name}_base64")),
+        (Some(text), None) => Ok(Some(text.into_bytes())),
+        (None, Some(base64)) => {
+            let decoded = STANDARD.decode(base64);
+            let decoded = decoded.map_err(|error| format!("{name}_base64: {error}"))?;
+            Ok(Some(decoded))
+        }
+        (None, None) => Ok(None),
+    }
+}
+
+fn timestamp(text: &str) -> Result<tidelog::Timestamp, String> {
+    let time: Timestamp = text
+        .parse()
+        .map_err(|error| format!("timestamp: {error}"))?;
+    let nanos = i64::try_from(time.as_nanosecond());
+    let nanos = nanos.map_err(|_| format!("timestamp: {text} is not between 1677 and 2262"))?;
+    Ok(tidelog::Timestamp::from_nanos(nanos))
 }
 
 /// A time as RFC 3339, in UTC, with as many decimals as it has.
@@ -124,5 +243,41 @@ mod tests {
         let (text, base64) = fields(Some(b"\xff\x00"));
         assert!(text.is_elsewhere());
         assert_eq!(base64.as_deref(), Some("/wA="));
+    }
+
+    /// What a line may not be: each is told with what is wrong with it.
+    #[test]
+    fn a_line_that_is_no_record_says_why() {
+        for (line, why) in [
+            ("", "EOF"),
+            ("{}", "no payload"),
+            ("[]", "invalid"),
+            (r#"{"payload":null}"#, "needs a key"),
+            (r#"{"payload":"a","payload_base64":"YQ=="}"#, "both payload"),
+            (r#"{"payload_base64":"?"}"#, "payload_base64"),
+            (r#"{"payload":"a","extra":1}"#, "extra"),
+            (r#"{"payload":"a","timestamp":"noon"}"#, "timestamp"),
+            (
+                r#"{"payload":"a","timestamp":"9999-01-01T00:00:00Z"}"#,
+                "2262",
+            ),
+            (r#"{"payload":"a","headers":[{"name":"h"}]}"#, "no value"),
+            (r#"{"payload":"a","partition":-1}"#, "integer"),
+        ] {
+            let error = RecordLine::parse(line.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
+
+    /// A program that has only payloads need not say more; null says what leaving out says.
+    #[test]
+    fn a_line_with_a_payload_is_a_record() {
+        for line in [
+            r#"{"payload":"a"}"#,
+            r#"{"payload_base64":"YQ==","key":null,"headers":[],"event_id":null,"offset":7}"#,
+        ] {
+            let record = RecordLine::parse(line.as_bytes());
+            assert_eq!(record, Ok((Record::new("a"), None)), "{line}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! The `tidelog` command: create, append, read, follow and verify durable stream logs.
 
+mod appending;
 mod cli;
 mod commands;
 mod exit;
 mod failure;
+mod found;
 mod input;
 mod json;
 mod out;

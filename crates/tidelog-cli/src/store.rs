@@ -26,8 +26,8 @@ pub(crate) fn with_any<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -
     with(Store::open(path)?, work)
 }
 
-/// What went wrong first is what is told; that nobody reads any more counts as nothing.
-fn with<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+/// Hands an open store over, and closes it. What went wrong first is what is told; that nobody reads any more counts as nothing.
+pub(crate) fn with<T>(store: Store, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     let done = work(&store);
     let closed = store.close();
     match done {

@@ -1,18 +1,18 @@
 //! `tidelog append`: a record for each line.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use serde::Serialize;
-use tidelog::{Error, Part, Positions, Record, Store, Topic};
+use tidelog::{Error, Part, Record, Store, Topic};
 
+use crate::appending::{Acks, append_batch, found_or_made};
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::input::{Batch, Input};
-use crate::out::{Out, count};
+use crate::out::count;
 use crate::progress;
 use crate::store::with_any;
 
@@ -71,11 +71,11 @@ fn header(text: &str) -> std::result::Result<(String, String), String> {
 
 impl Append {
     pub(crate) fn run(&self) -> Result<Exit> {
-        let inputs = self.inputs()?;
+        let inputs = Input::all(&self.files)?;
         with_any(&self.common.store, |store| {
             let topic = self.topic(store)?;
-            let mut acks = Acks(self.common.json.then(Out::new));
-            let bar = progress::bytes(total(&inputs));
+            let mut acks = Acks::new(self.common.json);
+            let bar = progress::bytes(Input::total(&inputs));
             let mut records = 0;
             let mut done = Ok(());
             for mut input in inputs {
@@ -96,30 +96,8 @@ impl Append {
         })
     }
 
-    /// Opens all inputs before anything is appended.
-    fn inputs(&self) -> Result<Vec<Input>> {
-        if self.files.is_empty() {
-            return Ok(vec![Input::standard()]);
-        }
-        self.files.iter().map(|path| Input::open(path)).collect()
-    }
-
     fn topic(&self, store: &Store) -> Result<Topic> {
-        let found = store.existing_topic(&self.topic);
-        let made = matches!(found, Err(Error::TopicUnknown { .. }));
-        let topic = if made {
-            store.topic(&self.topic)?
-        } else {
-            found?
-        };
-        if made && io::stderr().is_terminal() {
-            writeln!(
-                io::stderr(),
-                "topic {} made, with one partition",
-                topic.name()
-            )
-            .ok();
-        }
+        let topic = found_or_made(store, &self.topic)?;
         if let Some(number) = self.partition {
             topic.partition(number)?;
         }
@@ -142,7 +120,7 @@ impl Append {
                 Batch::End => return Ok(()),
             };
             let bytes = batch.iter().map(|line| line.len() as u64 + 1).sum();
-            self.append_batch(topic, input, &batch, acks)?;
+            append_batch(topic, input, &batch, &|line| self.record(line), acks)?;
             bar.inc(bytes);
             bar.set_message(count(input.appended(), "record", "records"));
             if let Some(size) = too_long {
@@ -150,31 +128,6 @@ impl Append {
                 return Err(input.failed(Error::TooLarge { what, size, limit }));
             }
         }
-    }
-
-    /// Appends lines as one batch. Where that is too large for the topic it is appended in halves,
-    /// so that only a line that is too large by itself is refused, and all before it are durable.
-    fn append_batch(
-        &self,
-        topic: &Topic,
-        input: &mut Input,
-        lines: &[Vec<u8>],
-        acks: &mut Acks,
-    ) -> Result<()> {
-        if lines.is_empty() {
-            return Ok(());
-        }
-        let positions = match topic.append_batch(lines.iter().map(|line| self.record(line))) {
-            Ok(positions) => positions,
-            Err(Error::TooLarge { .. }) if lines.len() > 1 => {
-                let (first, second) = lines.split_at(lines.len() / 2);
-                self.append_batch(topic, input, first, acks)?;
-                return self.append_batch(topic, input, second, acks);
-            }
-            Err(error) => return Err(input.failed(error)),
-        };
-        input.note_appended(lines.len() as u64);
-        acks.print(&positions)
     }
 
     fn record<'a>(&'a self, line: &'a [u8]) -> Record<'a> {
@@ -198,49 +151,6 @@ impl Append {
         let key = self.key.as_ref().map_or(0, String::len);
         (line + key + headers + 128) as u64
     }
-}
-
-/// Where it is told what has become durable, if it is.
-struct Acks(Option<Out>);
-
-#[derive(Debug, Serialize)]
-struct AckJson<'a> {
-    topic: &'a str,
-    partition: u32,
-    offset: u64,
-}
-
-impl Acks {
-    /// Tells of a batch. A reader that has seen enough is no reason to append less: it is told no
-    /// more, and the rest is appended.
-    fn print(&mut self, positions: &Positions) -> Result<()> {
-        let Some(out) = &mut self.0 else {
-            return Ok(());
-        };
-        match print(out, positions) {
-            Err(failure) if failure.exit() == Exit::Success => {
-                self.0 = None;
-                Ok(())
-            }
-            printed => printed,
-        }
-    }
-}
-
-fn print(out: &mut Out, positions: &Positions) -> Result<()> {
-    for position in positions.iter() {
-        out.json(&AckJson {
-            topic: position.topic(),
-            partition: position.partition(),
-            offset: position.offset(),
-        })?;
-    }
-    out.flush()
-}
-
-/// How many bytes will come, where all inputs tell.
-fn total(inputs: &[Input]) -> Option<u64> {
-    inputs.iter().map(Input::size).sum()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `tidelog read`: what is in a topic.
 
 use clap::Args;
-use tidelog::{Cursor, Start, Store};
+use tidelog::{Cursor, Start, Store, Topic};
 
 use crate::cli::Common;
 use crate::exit::Exit;
@@ -46,9 +46,10 @@ Payloads are printed as they are, byte for byte. The records of a partition come
 partitions take turns. What is there when reading begins is read, and nothing that comes later; \
 `tidelog tail` waits for more. No subscription is moved.
 
-With --json each record is an object: topic, partition, offset, timestamp (RFC 3339), key (null \
-where there is none), headers (a list of name and value, in order) and payload (null for a \
-tombstone). Bytes that are not UTF-8 are under key_base64, value_base64 and payload_base64 instead.
+With --json each record is an object: topic, partition, offset, timestamp (RFC 3339), event_id and key \
+(null where there is none), headers (a list of name and value, in order) and payload (null for a \
+tombstone). Bytes that are not UTF-8 are under event_id_base64, key_base64, value_base64 and \
+payload_base64 instead.
 
 A damaged record is told on standard error and skipped; the exit code is then 5.";
 
@@ -65,23 +66,33 @@ impl Read {
 
     fn print(&self, store: &Store) -> Result<Exit> {
         let topic = store.existing_topic(&self.topic)?;
-        let numbers = match self.partition {
-            Some(number) => number..number.saturating_add(1),
-            None => 0..topic.partitions(),
-        };
-        if let (Start::Offset(_), None) = (self.from, self.partition) {
-            // One call of the engine knows whether an offset can be meant.
-            drop(topic.follow(self.from)?);
-        }
-        let mut cursors = Vec::new();
-        for number in numbers {
-            let partition = topic.partition(number)?;
-            cursors.push((partition.cursor(self.from)?, partition.end()?));
-        }
+        let cursors = cursors(&topic, self.partition, self.from)?;
         let mut records = Records::new(self.limit, self.common.json);
         print_in_turn(cursors, &mut records)?;
         records.finish()
     }
+}
+
+/// A cursor for each partition, or for the one that is named, from there on, and where it ends now.
+pub(crate) fn cursors(
+    topic: &Topic,
+    partition: Option<u32>,
+    from: Start,
+) -> Result<Vec<(Cursor, u64)>> {
+    let numbers = match partition {
+        Some(number) => number..number.saturating_add(1),
+        None => 0..topic.partitions(),
+    };
+    if let (Start::Offset(_), None) = (from, partition) {
+        // One call of the engine knows whether an offset can be meant.
+        drop(topic.follow(from)?);
+    }
+    let mut cursors = Vec::new();
+    for number in numbers {
+        let partition = topic.partition(number)?;
+        cursors.push((partition.cursor(from)?, partition.end()?));
+    }
+    Ok(cursors)
 }
 
 /// Prints a record of each cursor in turn, up to the end that goes with it.

@@ -2,11 +2,12 @@
 
 use clap::Args;
 use serde::Serialize;
-use tidelog::{Error, LogReport, StoreOptions, VerifyReport};
+use tidelog::{LogReport, StoreOptions, VerifyReport};
 
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
+use crate::found::FoundJson;
 use crate::out::{Out, count, thousands};
 
 /// Read every record of a store and check it
@@ -50,17 +51,7 @@ struct LogJson<'a> {
     records: u64,
     segments: u32,
     bytes_beyond: u64,
-    damage: Vec<DamageJson>,
-}
-
-/// Coordinates are null where the whole partition cannot be read.
-#[derive(Debug, Serialize)]
-struct DamageJson {
-    offset: Option<u64>,
-    next: Option<u64>,
-    file: Option<String>,
-    byte: Option<u64>,
-    message: String,
+    damage: Vec<FoundJson>,
 }
 
 impl Verify {
@@ -138,40 +129,7 @@ impl<'a> LogJson<'a> {
             records: log.records,
             segments: log.segments,
             bytes_beyond: log.beyond,
-            damage: log.damage.iter().map(DamageJson::new).collect(),
-        }
-    }
-}
-
-impl DamageJson {
-    fn new(error: &Error) -> DamageJson {
-        let place = match error {
-            Error::Corrupt {
-                offset,
-                next,
-                file,
-                place,
-                ..
-            }
-            | Error::Unreadable {
-                offset,
-                next,
-                file,
-                place,
-                ..
-            } => Some((*offset, *next, file.display().to_string(), *place)),
-            _ => None,
-        };
-        let (offset, next, file, byte) = match place {
-            Some((offset, next, file, byte)) => (Some(offset), Some(next), Some(file), Some(byte)),
-            None => (None, None, None, None),
-        };
-        DamageJson {
-            offset,
-            next,
-            file,
-            byte,
-            message: error.to_string(),
+            damage: FoundJson::all(&log.damage),
         }
     }
 }

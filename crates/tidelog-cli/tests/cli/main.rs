@@ -3,8 +3,10 @@
 mod append;
 mod config;
 mod demo;
+mod export;
 mod kill;
 mod lag;
+mod mend;
 mod pipes;
 mod read;
 mod retention;

@@ -33,6 +33,7 @@ fn a_record_as_json_has_every_field() {
     let record = Record::new("M 4.6")
         .key("hv")
         .header("source", "usgs")
+        .event_id("us7000")
         .at(time);
     store.topic("t").unwrap().append(record).unwrap();
     store.close().unwrap();
@@ -41,6 +42,7 @@ fn a_record_as_json_has_every_field() {
         "partition": 0,
         "offset": 0,
         "timestamp": "2018-01-31T01:49:59.65Z",
+        "event_id": "us7000",
         "key": "hv",
         "headers": [{"name": "source", "value": "usgs"}],
         "payload": "M 4.6",
