@@ -14,7 +14,7 @@ use crate::kit::records;
 /// So many kills, where nobody says how many.
 const KILLS: u64 = 500;
 /// So many of one store's processor.
-const LIVES: u64 = 25;
+const LIVES: u64 = 10;
 /// Records of its input: more than are processed in that time.
 const RECORDS: u64 = 20_000;
 const TEST: &str = "kills::a_transactional_processor_that_is_killed_500_times_repeats_nothing";
@@ -106,7 +106,7 @@ fn left(folder: &Path) -> (u64, [Vec<Entry>; 2]) {
     (place, found)
 }
 
-/// A transactional processor with two outputs of two partitions each is killed 500 times, 25 times in
+/// A transactional processor with two outputs of two partitions each is killed 500 times, ten times in
 /// each store. What it leaves each time is exactly what a run that nobody disturbs puts out of as many
 /// records: nothing twice, nothing missing, in the same order.
 #[test]

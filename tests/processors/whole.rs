@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tidelog::sys::Backend;
 use tidelog::sys::sim::Keep;
-use tidelog::{Error, OnError, Store, TopicOptions};
+use tidelog::{Durability, Error, OnError, Store, TopicOptions};
 
 use crate::kit::{committed, records, texts};
 use crate::machine::Machine;
@@ -45,6 +45,9 @@ fn a_processor_that_is_cut_anywhere_repeats_nothing_in_a_transaction() {
                 input
                     .append_batch((0..10).map(|it| it.to_string()))
                     .unwrap();
+                // Nothing makes its output durable but the processor.
+                let by_hand = TopicOptions::new().durability(Durability::Manual);
+                store.create_topic("out", by_hand).unwrap();
                 drop(input);
                 machine.sim.crash_after(calls);
                 let ended = copy(&store, transactional);
