@@ -16,6 +16,7 @@ mod segment;
 
 mod beside;
 mod boundary;
+mod bounds;
 mod closing;
 mod cuts;
 mod cutting;
