@@ -192,14 +192,6 @@ MUTATIONS = [
         CRASH, SEEDS,
     ),
     (
-        "redo is laid into another life of its segment",
-        [
-            ("src/partition/overlay.rs", "it.of.nonce == nonce && !it.frames.is_empty()", "!it.frames.is_empty()"),
-            ("src/partition/planner.rs", "if nonce != Some(redo.of.nonce) {", "if nonce.is_none() {"),
-        ],
-        ["cargo", "test", "--test", "rounds", "what_rode"], {},
-    ),
-    (
         "a snapshot stands for all that came before it was written",
         [("src/journal/replay.rs", "let first = self.kept.partition_point(|(at, _)| *at < self.needed_from);", "let first = self.kept.len();")],
         ["cargo", "test", "--lib", "journal::tests"], {},
