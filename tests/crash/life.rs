@@ -11,28 +11,31 @@ use crate::run::{Run, in_doubt};
 const TOPICS: [&str; 4] = ["tides", "quakes", "winds", "stars"];
 
 impl Run<'_> {
-    /// The whole program: some lives, each ended by a close or a crash, and a last look.
-    pub fn program(&mut self) -> Check {
-        self.reopen()?;
-        for _ in 0..self.dice.within(3, 8) {
-            for _ in 0..self.dice.within(5, 25) {
-                self.step()?;
-                if self.sim.has_stopped() {
-                    break;
-                }
+    /// Ends a life, by a close or a crash, and begins the next one.
+    pub fn end_life(&mut self) -> Check {
+        if !self.sim.has_stopped() && self.dice.percent(25) {
+            self.close()?;
+            if self.closed {
+                self.all_is_durable()?;
             }
-            if !self.sim.has_stopped() && self.dice.percent(25) {
-                self.close()?;
-                if self.closed {
-                    self.all_is_durable()?;
-                }
-                self.settle_doubts();
-            } else {
-                self.crash(false)?;
-            }
-            self.reopen()?;
+            self.settle_doubts();
+        } else {
+            self.crash(false)?;
         }
-        self.close()
+        self.reopen()?;
+        self.copy_something();
+        Ok(())
+    }
+
+    /// Ends the last one.
+    pub fn last_life(&mut self) -> Check {
+        self.close()?;
+        if self.closed {
+            self.all_is_durable()?;
+        }
+        self.settle_doubts();
+        self.take_print()?;
+        self.put_something_back()
     }
 
     /// All logs were open, and closed: what was in doubt by its writing lies behind a sealed end.
@@ -43,7 +46,7 @@ impl Run<'_> {
         }
     }
 
-    fn step(&mut self) -> Check {
+    pub fn step(&mut self) -> Check {
         // What was appended without waiting may have ridden with something else since.
         for name in self.topics.keys().cloned().collect::<Vec<_>>() {
             if self.topics[&name].there == There::Yes && !self.topics[&name].stuck {
@@ -98,13 +101,16 @@ impl Run<'_> {
     fn order_fault(&mut self) -> Check {
         self.troubled = true;
         let fault = match self.dice.below(10) {
-            0..4 => {
+            0..5 => {
                 let nth = self.dice.below(4);
-                (Call::Sync, When::Nth(nth), 5)
+                (Call::Sync, When::Nth(nth), self.some_errno())
             }
-            4 => (Call::Sync, When::PerMille(self.dice.within(50, 400)), 5),
-            5 => (Call::SyncDir, When::Nth(self.dice.below(2)), 5),
+            5 => (Call::Sync, When::PerMille(self.dice.within(50, 400)), 5),
             6 => {
+                let nth = self.dice.below(2);
+                (Call::SyncDir, When::Nth(nth), self.some_errno())
+            }
+            7 => {
                 let capacity = self.dice.within(100, 1_000) << 10;
                 self.sim.set_capacity(Some(capacity));
                 self.say(format!("the disk has {capacity} bytes"));
@@ -114,16 +120,29 @@ impl Run<'_> {
                 let call = self
                     .dice
                     .pick(&[Call::Create, Call::Write, Call::Grow, Call::Map]);
+                let call = match self.side.below(4) {
+                    0 => self.side.pick(&[Call::Open, Call::Rename, Call::List]),
+                    _ => call,
+                };
                 let when = self
                     .dice
                     .pick(&[When::Nth(0), When::PerMille(300), When::From(1)]);
-                (call, when, self.dice.pick(&[5, 28]))
+                (call, when, self.some_errno())
             }
         };
         let (call, when, errno) = fault;
         self.say(format!("{call:?} fails, {when:?}, with {errno}"));
         self.sim.fail(Fault::new(call, when, errno));
         Ok(())
+    }
+
+    /// What a call may fail with: a bad disk, a full one, none left of a kind, a signal.
+    pub fn some_errno(&mut self) -> i32 {
+        let rare = [libc::ENOSPC, libc::EMFILE, libc::EDQUOT, libc::EINTR];
+        match self.side.percent(60) {
+            true => libc::EIO,
+            false => self.side.pick(&rare),
+        }
     }
 
     /// Nothing fails by order any more; what has failed for good stays so.

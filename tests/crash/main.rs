@@ -14,9 +14,11 @@ mod dice;
 mod joint;
 mod life;
 mod model;
+mod older;
 mod recover;
 mod retain;
 mod run;
+mod script;
 mod subs;
 mod wide;
 
@@ -24,12 +26,16 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use model::Check;
 use run::{Run, Tally};
+use script::{Notes, Script};
 
 /// How many seeds are run where nobody asks for more.
 const SEEDS: u64 = 200;
+/// For how long a program that fails is made shorter.
+const SHRINKING: Duration = Duration::from_secs(15);
 /// Seeds of which each has found something once.
 const FOUND: &[u64] = &[
     11, 17, 50, 51, 85, 94, 140, 702, 1117, 1369, 5030, 8065, 22005,
@@ -38,21 +44,47 @@ const FOUND: &[u64] = &[
 /// What became of a seed.
 struct Outcome {
     result: Check<(Tally, Vec<u32>)>,
-    steps: Vec<String>,
+    notes: Notes,
 }
 
 fn play(seed: u64, loud: bool) -> Outcome {
-    let mut steps = Vec::new();
+    play_script(seed, None, loud)
+}
+
+/// Plays a seed's program, or some pieces of it.
+fn play_script(seed: u64, script: Option<&Script>, loud: bool) -> Outcome {
+    let mut notes = Notes::default();
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let mut run = Run::new(seed, &mut steps, loud);
-        run.program()?;
-        run.take_print()?;
+        let mut run = Run::new(seed, &mut notes, loud);
+        match script {
+            None => run.program()?,
+            Some(script) => run.replay(script)?,
+        }
         Ok((run.tally, run.prints))
     }));
     Outcome {
         result: result.unwrap_or_else(|panic| Err(told(panic.as_ref()))),
-        steps,
+        notes,
     }
+}
+
+/// What is said of a seed that fails: what is wrong, and the steps of as little of its program as fails
+/// in the same way.
+fn report(seed: u64, wrong: &str, notes: Notes) -> String {
+    let all = notes.script.len();
+    let fails = |script: &Script| {
+        let result = play_script(seed, Some(script), false).result;
+        result.is_err_and(|other| script::alike(wrong, &other))
+    };
+    let script = script::shrink(notes.script, SHRINKING, fails);
+    let shrunk = play_script(seed, Some(&script), false);
+    let (said, steps) = match shrunk.result {
+        Err(said) => (said, shrunk.notes.steps),
+        Ok(_) => ("the whole program alone fails".to_owned(), notes.steps),
+    };
+    let (count, steps) = (script.len(), steps.join("\n  "));
+    let again = format!("again with TIDELOG_SEED={seed}");
+    format!("seed {seed}: {wrong} ({again})\n  in {count} of {all} pieces: {said}\n  {steps}")
 }
 
 /// What a panic said.
@@ -77,15 +109,12 @@ fn play_all(seeds: &[u64]) -> (Tally, Vec<String>) {
                 return;
             };
             let outcome = play(*seed, false);
+            let wrong = outcome.result.as_ref().err();
+            let wrong = wrong.map(|wrong| report(*seed, wrong, outcome.notes));
             let mut all = all.lock().expect("nobody panics with it");
-            match outcome.result {
-                Ok((tally, _)) => all.0.add(tally),
-                Err(wrong) => {
-                    let steps = outcome.steps.join("\n  ");
-                    let again = format!("again with TIDELOG_SEED={seed}");
-                    all.1
-                        .push(format!("seed {seed}: {wrong} ({again})\n  {steps}"));
-                }
+            match (outcome.result, wrong) {
+                (Ok((tally, _)), _) => all.0.add(tally),
+                (Err(_), wrong) => all.1.extend(wrong),
             }
             if all.1.len() >= 5 {
                 return;
@@ -104,9 +133,9 @@ fn what_was_acknowledged_survives_every_crash_and_nothing_else_appears() {
     let count = asked("TIDELOG_SEEDS").unwrap_or(SEEDS);
     if let Some(seed) = asked("TIDELOG_SEED") {
         println!("seed {seed}");
-        if let Err(wrong) = play(seed, true).result {
-            panic!("seed {seed}: {wrong}");
-        }
+        let Outcome { result, notes } = play(seed, true);
+        let wrong = result.err().map(|wrong| report(seed, &wrong, notes));
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
         return;
     }
     let seeds: Vec<u64> = FOUND.iter().copied().chain(0..count).collect();
@@ -131,9 +160,12 @@ fn what_was_acknowledged_survives_every_crash_and_nothing_else_appears() {
     println!("{gone} with the beginning of a partition gone");
     let used = tally.used;
     println!("{used} with a segment of the journal on its way to be used again");
+    let older = tally.older;
+    println!("{older} last lives with a file put back as it was before");
     assert!(found.is_empty(), "{}", found.join("\n\n"));
     assert!(count < 200 || tally.joint > 0);
     assert!(count < 200 || gone > 0, "nothing was ever let go of");
+    assert!(count < 200 || older > 0, "no file was put back");
     assert!(count < 3000 || copied > 0, "no log that failed needed redo");
     assert!(count < 3000 || used > 0, "no segment was used again");
     for (what, share) in &shares[..5] {

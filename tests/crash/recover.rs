@@ -64,13 +64,14 @@ impl Run<'_> {
             6..8 => {
                 let call = self.dice.pick(&[Call::Sync, Call::Sync, Call::SyncDir]);
                 let nth = self.dice.below(8);
-                self.sim.fail(Fault::new(call, When::Nth(nth), 5));
+                let errno = self.some_errno();
+                self.sim.fail(Fault::new(call, When::Nth(nth), errno));
                 self.say(format!("{call:?} {nth} of recovery will fail"));
             }
             8..10 => {
                 let call = self.dice.pick(&[Call::Write, Call::Create, Call::Rename]);
                 let rate = self.dice.pick(&[100, 1000]);
-                let errno = self.dice.pick(&[5, 28]);
+                let errno = self.some_errno();
                 let fault = Fault::new(call, When::PerMille(rate), errno);
                 self.sim.fail(fault);
                 self.say(format!("{call:?} of recovery fails by {rate} with {errno}"));

@@ -12,6 +12,8 @@ use tidelog::{Error, Store, StoreOptions};
 use crate::acks::Acked;
 use crate::dice::Dice;
 use crate::model::{Check, Topic};
+use crate::older::Copy;
+use crate::script::Notes;
 use crate::wide::{Bulk, bulk_of};
 
 /// One seed in so many waits with every append; the others are relaxed.
@@ -39,8 +41,11 @@ pub struct Tally {
     pub gone: u64,
     /// Images with a file of the journal that is on its way to be used again.
     pub used: u64,
+    /// Last lives with a file as it was.
+    pub older: u64,
 }
 
+#[cfg(not(fuzzing))]
 impl Tally {
     pub fn add(&mut self, other: Tally) {
         self.images += other.images;
@@ -54,18 +59,21 @@ impl Tally {
         self.copied += other.copied;
         self.used += other.used;
         self.gone += other.gone;
+        self.older += other.older;
     }
 }
 
 /// One seed on its way.
 pub struct Run<'a> {
     pub dice: Dice,
+    /// For what a program got later: it takes nothing away from the other dice.
+    pub side: Dice,
     pub sim: Sim,
     pub clock: Arc<SimClock>,
     pub store: Option<Store>,
     pub topics: BTreeMap<String, Topic>,
     pub tally: Tally,
-    pub steps: &'a mut Vec<String>,
+    pub notes: &'a mut Notes,
     /// Calls may fail: faults are ordered, or something has failed that stays failed.
     pub troubled: bool,
     /// A sync has failed in this life.
@@ -96,21 +104,24 @@ pub struct Run<'a> {
     pub bulk: Option<Bulk>,
     /// So few files are held open that logs are parked all the time.
     files: Option<usize>,
+    /// Files as they were some lives ago.
+    pub copies: Vec<Copy>,
     /// A checksum of the disk after each crash, and at the end.
     pub prints: Vec<u32>,
     loud: bool,
 }
 
 impl<'a> Run<'a> {
-    pub fn new(seed: u64, steps: &'a mut Vec<String>, loud: bool) -> Run<'a> {
+    pub fn new(seed: u64, notes: &'a mut Notes, loud: bool) -> Run<'a> {
         Run {
             dice: Dice::new(seed),
+            side: Dice::new(!seed),
             sim: Sim::new(seed),
             clock: Arc::new(SimClock::new(seed, 1_700_000_000_000_000_000)),
             store: None,
             topics: BTreeMap::new(),
             tally: Tally::default(),
-            steps,
+            notes,
             troubled: false,
             sync_failed: false,
             closed: false,
@@ -126,6 +137,7 @@ impl<'a> Run<'a> {
             whole: true,
             bulk: bulk_of(seed),
             files: (seed % TIGHT == 5).then_some(1 + (seed / TIGHT % 3) as usize),
+            copies: Vec::new(),
             prints: Vec::new(),
             loud,
         }
@@ -136,7 +148,7 @@ impl<'a> Run<'a> {
         if self.loud {
             println!("  {step}");
         }
-        self.steps.push(step);
+        self.notes.steps.push(step);
     }
 
     pub fn now(&self) -> i64 {

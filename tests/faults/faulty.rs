@@ -68,6 +68,9 @@ struct State {
     /// Files whose sync has failed, and how many of them were synced again.
     unsynced: Vec<PathBuf>,
     again: usize,
+    /// Files whose sync is under way, and how many syncs of one there were at once at the most.
+    syncing: Vec<PathBuf>,
+    at_once: usize,
 }
 
 #[derive(Debug, Default)]
@@ -141,6 +144,11 @@ impl Faulty {
     /// How many syncs were made of files of which one had failed.
     pub fn synced_again(&self) -> usize {
         self.orders.lock().again
+    }
+
+    /// How many syncs of one file were under way at once, at the most.
+    pub fn syncs_at_once(&self) -> usize {
+        self.orders.lock().at_once
     }
 
     /// Answers the next such calls with these errors, `None` being success.
@@ -329,12 +337,20 @@ impl File for FaultyFile {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.orders.lock();
         state.again += usize::from(state.unsynced.contains(&self.path));
+        state.syncing.push(self.path.clone());
+        let mine = state.syncing.iter().filter(|path| **path == self.path);
+        state.at_once = state.at_once.max(mine.count());
         drop(state);
         let synced = self.orders.check(Call::Sync, &self.path);
+        let done = synced.is_ok().then(|| self.file.sync());
+        let mut state = self.orders.lock();
+        let mine = state.syncing.iter().position(|path| *path == self.path);
+        mine.map(|at| state.syncing.swap_remove(at));
         if synced.is_err() {
-            self.orders.lock().unsynced.push(self.path.clone());
+            state.unsynced.push(self.path.clone());
         }
-        synced.and_then(|()| self.file.sync())
+        drop(state);
+        synced.and_then(|()| done.unwrap_or(Ok(())))
     }
 
     fn drop_cached(&self, place: u64, len: u64) -> io::Result<()> {

@@ -17,6 +17,7 @@ mod segment;
 mod backup;
 mod beside;
 mod boundary;
+mod bounds;
 mod closing;
 mod cuts;
 mod cutting;

@@ -209,3 +209,43 @@ fn a_failed_sync_of_a_segment_to_come_refuses_one_append() {
         }
     }
 }
+
+/// D07. The kernel tells a failed write-back once for each descriptor: of two syncs under way on one the
+/// wrong one may hear it, and the other acknowledges. So let appenders, flushes, transactions and a
+/// store that is short of files ask for syncs of the same logs at once: no file has two at a time.
+#[test]
+fn no_file_is_synced_by_two_at_once() {
+    for backend in BACKENDS {
+        let place = Place::new();
+        let disk = Faulty::new(backend);
+        let storage = Arc::new(disk.clone());
+        let options = StoreOptions::new().storage(storage).max_open_files(24);
+        let store = Store::open_with(&place.root, options).unwrap();
+        let small = segments_of(64 << 10);
+        let topics = ["t", "u"].map(|name| {
+            let options = small.clone().partitions(2);
+            store.create_topic(name, options).unwrap()
+        });
+        thread::scope(|scope| {
+            for topic in &topics {
+                scope.spawn(|| (0..200).for_each(|n| drop(topic.append(payload(n, 300)).unwrap())));
+                scope.spawn(|| (0..200).for_each(|_| topic.flush().unwrap()));
+                scope.spawn(|| {
+                    for number in 0..100 {
+                        let record = |to| Record::new(payload(number, 300)).partition(to);
+                        topic.append_batch([record(0), record(1)]).unwrap();
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for number in 0..60 {
+                    let other = store.topic(&format!("other.{number}")).unwrap();
+                    other.append("crowds out").unwrap();
+                }
+            });
+        });
+        assert_eq!(disk.syncs_at_once(), 1, "{backend:?}");
+        drop(topics);
+        store.close().unwrap();
+    }
+}

@@ -91,6 +91,26 @@ fn a_write_that_fails_before_the_length_leaves_nothing() {
     }
 }
 
+/// D39. A batch of two is refused, and its second frame lies there, whole. What comes next is as long as the
+/// first one: written over that, it would have brought the second one back.
+#[test]
+fn what_a_failed_write_left_is_not_written_over() {
+    let long = [payload(11, 100), vec![0; 8000]].concat();
+    for seed in 0..20 {
+        let machine = machine(seed);
+        let store = begun(&machine);
+        nth_write_fails(&machine.0, "topics/t", 0, libc::EIO);
+        // So much of it is zero that it is there with its first bytes.
+        let batch = [payload(10, 100), long.clone()].map(Record::new);
+        one(&store, "t").append_batch(batch).unwrap_err();
+        assert_eq!(append(&store, 20..21).unwrap(), 2);
+        let store = after(&machine, store, Crash::Kill);
+        let found = payloads(&one(&store, "t"));
+        assert_eq!(found, expected(&[0, 1, 20]), "seed {seed}");
+        store.close().unwrap();
+    }
+}
+
 /// D39. The write of the length itself fails: the record may be there, and the caller is told just
 /// that, with the offsets. A kill at once leaves the whole batch or nothing of it.
 #[test]
