@@ -6,6 +6,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[expect(dead_code, reason = "a seed is never spent")]
 #[path = "../crash/dice.rs"]
 mod dice;
 #[path = "../load/mod.rs"]

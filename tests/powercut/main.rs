@@ -9,6 +9,7 @@
 
 mod bytes;
 mod campaign;
+#[expect(dead_code, reason = "a seed is never spent")]
 #[path = "../crash/dice.rs"]
 mod dice;
 mod disk;
