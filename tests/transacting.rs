@@ -3,7 +3,6 @@
 mod machine;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use machine::Machine;
@@ -446,35 +445,6 @@ fn a_transaction_can_be_awaited() {
     });
     assert_eq!(inbox.committed(1).unwrap(), 1);
     drop(inbox);
-    store.close().unwrap();
-}
-
-/// A future of a transaction is polled once and then given up, a hundred times. By then the transaction is
-/// over: the handle stands where the transaction has left it, which is where a new handle stands, and
-/// what it read is answered once.
-#[test]
-fn a_transaction_that_nobody_awaits_any_more_is_over() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path().join("data")).unwrap();
-    let (orders, done) = (store.topic("orders").unwrap(), store.topic("done").unwrap());
-    let mut inbox = orders.subscribe("inbox").unwrap();
-    for number in 0..100 {
-        orders.append(format!("order {number}")).unwrap();
-        let order = inbox.next().unwrap().unwrap().to_owned();
-        let mut going = Box::pin(store.transaction_async(|tx| {
-            tx.append(&done, Record::new(order.payload()))?;
-            tx.commit_subscription(&mut inbox)
-        }));
-        let mut context = Context::from_waker(Waker::noop());
-        let polled = going.as_mut().poll(&mut context);
-        assert!(!matches!(polled, Poll::Ready(Err(_))));
-        drop(going);
-        assert_eq!(inbox.committed(0).unwrap(), number + 1);
-        let told = &orders.subscriptions().unwrap()[0];
-        assert_eq!(told.committed, [number + 1]);
-        assert_eq!(ends(&[&done]), [number + 1]);
-    }
-    drop((orders, done, inbox));
     store.close().unwrap();
 }
 

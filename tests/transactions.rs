@@ -4,6 +4,7 @@ mod machine;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use machine::Machine;
@@ -419,5 +420,34 @@ fn the_journal_lets_go_of_transactions_that_are_settled() {
     // 80 MiB went through it.
     assert!(bytes <= 48 << 20, "{bytes}");
     drop(topic);
+    store.close().unwrap();
+}
+
+/// A future of a transaction is polled once and then given up, a hundred times. By then the transaction is
+/// over: the handle stands where the transaction has left it, which is where a new handle stands, and
+/// what it read is answered once.
+#[test]
+fn a_transaction_that_nobody_awaits_any_more_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    let (orders, done) = (store.topic("orders").unwrap(), store.topic("done").unwrap());
+    let mut inbox = orders.subscribe("inbox").unwrap();
+    for number in 0..100 {
+        orders.append(format!("order {number}")).unwrap();
+        let order = inbox.next().unwrap().unwrap().to_owned();
+        let mut going = Box::pin(store.transaction_async(|tx| {
+            tx.append(&done, Record::new(order.payload()))?;
+            tx.commit_subscription(&mut inbox)
+        }));
+        let mut context = Context::from_waker(Waker::noop());
+        let polled = going.as_mut().poll(&mut context);
+        assert!(!matches!(polled, Poll::Ready(Err(_))));
+        drop(going);
+        assert_eq!(inbox.committed(0).unwrap(), number + 1);
+        let told = &orders.subscriptions().unwrap()[0];
+        assert_eq!(told.committed, [number + 1]);
+        assert_eq!(done.partition(0).unwrap().end().unwrap(), number + 1);
+    }
+    drop((orders, done, inbox));
     store.close().unwrap();
 }
