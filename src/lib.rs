@@ -106,7 +106,7 @@ pub use store::{Codec, Json, Typed, TypedFollow, TypedRecords, TypedSubscription
 
 // Processing.
 pub use processor::{Failure, OnError, Output, Processor, Retry};
-pub use processor::{OpenProcessor, ProcessorBuilder, ProcessorCounts, RunningProcessor};
+pub use processor::{OpenProcessor, ProcessorBuilder, RunningProcessor};
 
 // What can go wrong, and looking after it.
 pub use error::{Error, Field, Flaw, Part, Result, Span};
@@ -114,6 +114,7 @@ pub use store::BackupReport;
 pub use store::{Audit, PartitionAudit, Reason, Removal};
 pub use store::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
 pub use store::{LogReport, VerifyReport, verify};
+pub use store::{ProcessorCounts, ProcessorMetrics};
 pub use store::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
 pub use store::{SalvageReport, SalvagedLog, salvage};
 

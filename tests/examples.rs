@@ -86,6 +86,21 @@ fn a_log_grows_over_restarts() {
     );
 }
 
+/// A pipeline is stopped in the middle: the archive has everything, each strong earthquake is found once,
+/// and what the sampler kept and dropped adds up.
+#[test]
+fn a_pipeline_goes_on_where_it_was_stopped() {
+    let told = tells(
+        "pipeline",
+        &[
+            "archived 1707",
+            "of magnitude 4 or more: 128",
+            "1707 together",
+        ],
+    );
+    assert!(number(&told, "dropped ") > 0, "{told}");
+}
+
 /// An answer breaks off, and goes on where it did.
 #[test]
 fn an_answer_is_resumed() {

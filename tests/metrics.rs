@@ -111,6 +111,8 @@ fn figures_come_by_their_promised_names() {
         }
         let records = all.get("tidelog_topic_records_total{topic=figures}");
         let lag = "tidelog_subscription_lag_records{topic=figures,subscription=archive}";
+        let quiet = store.processor("quiet").input("figures");
+        quiet.run_once(|_, _| Ok(())).unwrap();
         let commits = "tidelog_subscription_commits_total{topic=figures,subscription=archive}";
         let committed = all.get(commits) == Some(&DebugValue::Counter(1));
         let left = matches!(all.get(lag), Some(DebugValue::Gauge(left)) if left.0 == 2.0);
@@ -148,6 +150,12 @@ fn figures_come_by_their_promised_names() {
         let name = format!("tidelog_subscription_{name}_total{of}");
         assert_eq!(all[&name], DebugValue::Counter(figure), "{name}");
     }
+    for (name, figure) in [("records_in", 3), ("records_out", 0), ("failures", 0)] {
+        let name = format!("tidelog_processor_{name}_total{{processor=quiet}}");
+        assert_eq!(all[&name], DebugValue::Counter(figure), "{name}");
+    }
+    let lag = "tidelog_processor_checkpoint_lag_seconds{processor=quiet}";
+    assert_eq!(gauge(lag), 0.0);
     let committed =
         "tidelog_subscription_committed_offset{topic=figures,subscription=archive,partition=0}";
     assert_eq!(gauge(committed), 1.0);

@@ -24,6 +24,8 @@ mod model;
 mod older;
 #[path = "../../tests/crash/recover.rs"]
 mod recover;
+#[path = "../../tests/crash/retain.rs"]
+mod retain;
 #[path = "../../tests/crash/run.rs"]
 mod run;
 #[path = "../../tests/crash/script.rs"]

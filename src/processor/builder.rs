@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::counts::ProcessorCounts;
 use super::engine::{Engine, Pending};
 use super::output::Output;
 use super::policy::{OnError, Retry};
 use super::running::RunningProcessor;
 use super::{Failure, Function, Processor};
 use crate::error::{Error, Result};
+use crate::store::ProcessorCounts;
 use crate::store::{Start, Stopper, Store, StoredRecord, check_name};
 
 /// So many records at the most share a commit, where nobody says how many.
@@ -148,6 +148,7 @@ impl ProcessorBuilder {
         let subscription = format!("processor.{}", self.name);
         let subscription = input.subscription(&subscription).start(self.start).open()?;
         let stop = Arc::new(AtomicBool::new(false));
+        let counters = self.store.counted(&self.name);
         Ok(OpenProcessor(Engine {
             stopper: subscription.stopper(&stop),
             stop,
@@ -162,7 +163,7 @@ impl ProcessorBuilder {
             transactional: self.transactional,
             batch: self.batch,
             pending: Pending::default(),
-            counters: Arc::default(),
+            counters,
             processor,
         }))
     }

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Processor;
-use super::counts::{Counters, ProcessorCounts, count};
 use super::output::Output;
 use super::policy::{OnError, Retry, letter};
 use crate::error::{Error, Result};
 use crate::flush::panic_message;
+use crate::store::{Counters, ProcessorCounts, count};
 use crate::store::{Record, Stopper, Store, StoredRecord, Subscription, Topic, Waited};
 
 /// What was done waits so long for more to share its commit.

@@ -5,7 +5,6 @@
 //! policy.
 
 mod builder;
-mod counts;
 mod engine;
 mod output;
 mod policy;
@@ -14,7 +13,6 @@ mod running;
 use crate::store::StoredRecord;
 
 pub use builder::{OpenProcessor, ProcessorBuilder};
-pub use counts::ProcessorCounts;
 pub use output::Output;
 pub use policy::{OnError, Retry};
 pub use running::RunningProcessor;

@@ -5,10 +5,10 @@ use std::thread::JoinHandle;
 
 use super::Processor;
 use super::builder::OpenProcessor;
-use super::counts::{Counters, ProcessorCounts};
 use crate::error::{Error, Result};
 use crate::flush::panic_message;
 use crate::store::Stopper;
+use crate::store::{Counters, ProcessorCounts};
 
 const THREAD: &str = "processor";
 

@@ -49,6 +49,8 @@ pub(crate) struct Inner {
     pub(super) journal_damaged: usize,
     /// Redo of logs that have not been opened yet.
     pub(super) pending: Mutex<Pending>,
+    /// Where processors count what they do, by their names.
+    pub(super) processors: Mutex<BTreeMap<String, Arc<super::metrics::Counters>>>,
     /// The thread that tells figures.
     pub(super) exporting: Mutex<Option<super::metrics::Exporter>>,
     /// The thread that opens them.

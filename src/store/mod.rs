@@ -41,7 +41,11 @@ pub use ack::Ack;
 pub use backup::BackupReport;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
-pub use metrics::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
+pub(crate) use metrics::{Counters, count};
+pub use metrics::{
+    Latency, Metrics, PartitionMetrics, ProcessorCounts, ProcessorMetrics, SubscriptionMetrics,
+    TopicMetrics,
+};
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};

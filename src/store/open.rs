@@ -90,6 +90,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
         pending: Mutex::new(opened.pending),
         recovering: Mutex::new(None),
         exporting: Mutex::new(None),
+        processors: Mutex::default(),
         keeping: Mutex::new(None),
         options,
     });

@@ -61,6 +61,7 @@ pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inn
         pending: Mutex::new(Pending::default()),
         recovering: Mutex::new(None),
         exporting: Mutex::new(None),
+        processors: Mutex::default(),
         keeping: Mutex::new(None),
         options,
     }))

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use metrics::{counter, gauge, histogram};
 
 use super::latency::Latency;
-use super::{Metrics, TopicMetrics};
+use super::{Metrics, ProcessorMetrics, TopicMetrics};
 use crate::store::inner::Inner;
 use crate::store::store::Store;
 use crate::sync::{Waited, Watermark};
@@ -133,6 +133,7 @@ impl Told {
             self.tell_partitions(topic);
             tell_subscriptions(topic);
         }
+        metrics.processors.iter().for_each(tell_processor);
     }
 
     fn tell_partitions(&mut self, topic: &TopicMetrics) {
@@ -190,6 +191,16 @@ fn tell_topic(topic: &TopicMetrics) {
     if let Some(fullness) = topic.fullness {
         gauge!("tidelog_topic_fullness_ratio", &labels).set(fullness);
     }
+}
+
+fn tell_processor(it: &ProcessorMetrics) {
+    let labels = [("processor", it.name.clone())];
+    let counts = &it.counts;
+    counter!("tidelog_processor_records_in_total", &labels).absolute(counts.records_in);
+    counter!("tidelog_processor_records_out_total", &labels).absolute(counts.records_out);
+    counter!("tidelog_processor_failures_total", &labels).absolute(counts.failures);
+    let lag = it.checkpoint_lag.unwrap_or_default().as_secs_f64();
+    gauge!("tidelog_processor_checkpoint_lag_seconds", &labels).set(lag);
 }
 
 fn tell_subscriptions(topic: &TopicMetrics) {

@@ -3,9 +3,12 @@
 //! What is counted on the way of a record is counted in atomics of the engine. Whoever wants to see the
 //! figures collects them; no recorder is ever called on that way.
 
+mod counts;
 mod export;
 mod latency;
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::inner::{Inner, TopicInner};
@@ -14,6 +17,8 @@ use super::subscription::SubscriptionInfo;
 use crate::error::Result;
 use crate::partition::Log;
 
+pub use counts::ProcessorCounts;
+pub(crate) use counts::{Counters, count};
 pub(super) use export::{Exporter, start, stop};
 pub use latency::Latency;
 
@@ -37,6 +42,8 @@ pub use latency::Latency;
 pub struct Metrics {
     /// Topics, sorted by name.
     pub topics: Vec<TopicMetrics>,
+    /// Processors that were opened since the store was, sorted by name.
+    pub processors: Vec<ProcessorMetrics>,
     /// Bytes that the file system of the store has left, where it says so.
     pub free_bytes: Option<u64>,
     /// Bytes of records that are not safe in their own segments yet; those that are durable are in the
@@ -119,6 +126,32 @@ pub struct SubscriptionMetrics {
     pub offset_expired_total: u64,
 }
 
+/// Figures of a processor.
+///
+/// # Examples
+///
+/// ```
+/// # use tidelog::Store;
+/// # let dir = tempfile::tempdir()?;
+/// # let store = Store::open(dir.path().join("data"))?;
+/// store.topic("quakes")?.append("M 4.6")?;
+/// store.processor("silent").input("quakes").run_once(|_, _| Ok(()))?;
+/// assert_eq!(store.metrics()?.processors[0].counts.records_in, 1);
+/// # store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ProcessorMetrics {
+    /// Its name.
+    pub name: String,
+    /// What it has done since it was last opened.
+    pub counts: ProcessorCounts,
+    /// The age of the oldest record that it has not committed; nothing if there is none, or if that is
+    /// not known.
+    pub checkpoint_lag: Option<Duration>,
+}
+
 /// Figures of a partition.
 ///
 /// # Examples
@@ -162,26 +195,55 @@ impl Store {
         let store = self.shared();
         store.check_not_closed()?;
         store.check_writes()?;
-        let topics: Vec<_> = store.topics().values().cloned().collect();
+        let inners: Vec<_> = store.topics().values().cloned().collect();
+        let topics: Vec<TopicMetrics> = inners
+            .iter()
+            .filter_map(|topic| self.topic_metrics(topic))
+            .collect();
         let free = store.options.storage.free(&store.root);
-        let open = || topics.iter().flat_map(|topic| topic.open_logs());
+        let open = || inners.iter().flat_map(|topic| topic.open_logs());
         Ok(Metrics {
             free_bytes: free.ok(),
             unsettled_bytes: open().map(|log| log.unsettled_bytes()).sum(),
-            failed_partitions: topics.iter().map(|it| it.failures().count() as u64).sum(),
+            failed_partitions: inners.iter().map(|it| it.failures().count() as u64).sum(),
             unopened_redo: store.pending().len() as u64,
-            topics: topics
-                .iter()
-                .filter_map(|topic| self.topic_metrics(topic))
-                .collect(),
+            processors: self.processor_metrics(&topics),
+            topics,
         })
     }
 
+    /// Where a processor of that name counts what it does.
+    pub(crate) fn counted(&self, processor: &str) -> Arc<Counters> {
+        let counters = Arc::<Counters>::default();
+        let mut all = self.processors();
+        all.insert(processor.to_owned(), Arc::clone(&counters));
+        counters
+    }
+
+    fn processors(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Counters>>> {
+        let all = self.shared().processors.lock();
+        all.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn processor_metrics(&self, topics: &[TopicMetrics]) -> Vec<ProcessorMetrics> {
+        let subscriptions = || topics.iter().flat_map(|topic| &topic.subscriptions);
+        let told = |(name, counters): (&String, &Arc<Counters>)| {
+            let subscription = format!("processor.{name}");
+            let of_it = subscriptions().filter(|it| it.info.name == subscription);
+            ProcessorMetrics {
+                name: name.clone(),
+                counts: counters.now(),
+                checkpoint_lag: of_it.filter_map(|it| it.info.lag.age).max(),
+            }
+        };
+        self.processors().iter().map(told).collect()
+    }
+
     /// Nothing of a topic that is deleted meanwhile.
-    fn topic_metrics(&self, topic: &std::sync::Arc<TopicInner>) -> Option<TopicMetrics> {
+    fn topic_metrics(&self, topic: &Arc<TopicInner>) -> Option<TopicMetrics> {
         let handle = super::topic::Topic {
             store: self.clone(),
-            inner: std::sync::Arc::clone(topic),
+            inner: Arc::clone(topic),
         };
         let store = self.shared();
         let used = topic.logs.iter().all(|cell| cell.get().is_some());

@@ -35,17 +35,17 @@ pub struct ProcessorCounts {
 
 /// The same, as it is counted.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    pub(super) records_in: AtomicU64,
-    pub(super) records_out: AtomicU64,
-    pub(super) failures: AtomicU64,
-    pub(super) retries: AtomicU64,
-    pub(super) skipped: AtomicU64,
-    pub(super) dead_lettered: AtomicU64,
+pub(crate) struct Counters {
+    pub(crate) records_in: AtomicU64,
+    pub(crate) records_out: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) skipped: AtomicU64,
+    pub(crate) dead_lettered: AtomicU64,
 }
 
 impl Counters {
-    pub(super) fn now(&self) -> ProcessorCounts {
+    pub(crate) fn now(&self) -> ProcessorCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ProcessorCounts {
             records_in: of(&self.records_in),
@@ -59,6 +59,6 @@ impl Counters {
 }
 
 /// Counts so many.
-pub(super) fn count(counter: &AtomicU64, many: u64) {
+pub(crate) fn count(counter: &AtomicU64, many: u64) {
     counter.fetch_add(many, Ordering::Relaxed);
 }
