@@ -150,6 +150,10 @@ impl RecordLine {
     /// The record that a line holds, and the partition it was in, where that is said; or why it holds
     /// none.
     pub(crate) fn parse(line: &[u8]) -> Result<(Record<'static>, Option<u32>), String> {
+        // serde would take an array for the fields in their order.
+        if line.trim_ascii_start().first() == Some(&b'[') {
+            return Err("it is no object".to_owned());
+        }
         let line: RecordLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let partition = line.partition;
         Ok((line.record()?, partition))
@@ -251,7 +255,8 @@ mod tests {
         for (line, why) in [
             ("", "EOF"),
             ("{}", "no payload"),
-            ("[]", "invalid"),
+            ("[]", "no object"),
+            (" [null]", "no object"),
             (r#"{"payload":null}"#, "needs a key"),
             (r#"{"payload":"a","payload_base64":"YQ=="}"#, "both payload"),
             (r#"{"payload_base64":"?"}"#, "payload_base64"),
