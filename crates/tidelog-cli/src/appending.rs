@@ -2,13 +2,15 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use indicatif::ProgressBar;
 use serde::Serialize;
 use tidelog::{Error, Positions, Record, Store, Topic};
 
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::input::Input;
-use crate::out::Out;
+use crate::out::{Out, count};
+use crate::progress;
 
 /// The topic of that name; made with one partition where there is none.
 pub(crate) fn found_or_made(store: &Store, name: &str) -> Result<Topic> {
@@ -88,4 +90,32 @@ fn print(out: &mut Out, positions: &Positions) -> Result<()> {
         })?;
     }
     out.flush()
+}
+
+/// Appends what stands in all inputs, by `take`, one after the other, and says on a terminal how many
+/// records were `done`: those before what went wrong, too.
+pub(crate) fn append_all(
+    inputs: Vec<Input>,
+    json: bool,
+    (topic, done): (&Topic, &str),
+    mut take: impl FnMut(&mut Input, &mut Acks, &ProgressBar) -> Result<()>,
+) -> Result<Exit> {
+    let mut acks = Acks::new(json);
+    let bar = progress::bytes(Input::total(&inputs));
+    let mut records = 0;
+    let mut taken = Ok(());
+    for mut input in inputs {
+        taken = take(&mut input, &mut acks, &bar);
+        records += input.appended();
+        if taken.is_err() {
+            break;
+        }
+    }
+    let shown = !bar.is_hidden();
+    bar.finish_and_clear();
+    if shown {
+        let records = count(records, "record", "records");
+        writeln!(io::stderr(), "{records} {done} to {}", topic.name()).ok();
+    }
+    taken.map(|()| Exit::Success)
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -17,6 +18,27 @@ Where to start: earliest, latest, an offset, or a time
 An offset is a plain number and needs --partition where the topic has several. A time is the first \
 record at or after it: RFC 3339 (2018-02-04T12:00:00Z), a date (2018-02-04, midnight UTC), or a \
 number with a unit since 1970 (1517745600s, 1517745600000ms, us, ns).";
+
+/// What is read.
+#[derive(Debug, Args)]
+pub(crate) struct Source {
+    /// The topic
+    pub(crate) topic: String,
+
+    #[arg(
+        long,
+        value_name = "PLACE",
+        default_value = "earliest",
+        value_parser = parse,
+        help = SUMMARY,
+        long_help = HELP,
+    )]
+    pub(crate) from: Start,
+
+    /// Only this partition
+    #[arg(long, value_name = "N")]
+    pub(crate) partition: Option<u32>,
+}
 
 /// Units of time since 1970, and how many nanoseconds each has. The longer suffix comes first.
 const UNITS: [(&str, i64); 4] = [

@@ -1,19 +1,17 @@
 //! `tidelog append`: a record for each line.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
 use tidelog::{Error, Part, Record, Store, Topic};
 
-use crate::appending::{Acks, append_batch, found_or_made};
+use crate::appending::{self, Acks, append_batch, found_or_made};
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::input::{Batch, Input};
 use crate::out::count;
-use crate::progress;
 use crate::store::with_any;
 
 /// Append lines to a topic, each as a record, durably
@@ -74,25 +72,12 @@ impl Append {
         let inputs = Input::all(&self.files)?;
         with_any(&self.common.store, |store| {
             let topic = self.topic(store)?;
-            let mut acks = Acks::new(self.common.json);
-            let bar = progress::bytes(Input::total(&inputs));
-            let mut records = 0;
-            let mut done = Ok(());
-            for mut input in inputs {
-                done = self.append_all(&topic, &mut input, &mut acks, &bar);
-                records += input.appended();
-                if done.is_err() {
-                    break;
-                }
-            }
-            let shown = !bar.is_hidden();
-            bar.finish_and_clear();
-            done?;
-            if shown {
-                let records = count(records, "record", "records");
-                writeln!(io::stderr(), "{records} appended to {}", topic.name()).ok();
-            }
-            Ok(Exit::Success)
+            appending::append_all(
+                inputs,
+                self.common.json,
+                (&topic, "appended"),
+                |input, acks, bar| self.append_all(&topic, input, acks, bar),
+            )
         })
     }
 

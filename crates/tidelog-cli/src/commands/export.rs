@@ -1,13 +1,13 @@
 //! `tidelog export`: a topic as NDJSON.
 
 use clap::Args;
-use tidelog::{Start, Store};
+use tidelog::Store;
 
 use super::read::cursors;
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::place;
+use crate::place::Source;
 use crate::records::Records;
 use crate::store::reading;
 
@@ -15,22 +15,8 @@ use crate::store::reading;
 #[derive(Debug, Args)]
 #[command(long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Export {
-    /// The topic
-    topic: String,
-
-    #[arg(
-        long,
-        value_name = "PLACE",
-        default_value = "earliest",
-        value_parser = place::parse,
-        help = place::SUMMARY,
-        long_help = place::HELP,
-    )]
-    from: Start,
-
-    /// Only this partition
-    #[arg(long, value_name = "N")]
-    partition: Option<u32>,
+    #[command(flatten)]
+    source: Source,
 
     /// Stop before this offset of the partition
     #[arg(long, value_name = "OFFSET", requires = "partition")]
@@ -63,9 +49,9 @@ impl Export {
     }
 
     fn print(&self, store: &Store) -> Result<Exit> {
-        let topic = store.existing_topic(&self.topic)?;
+        let topic = store.existing_topic(&self.source.topic)?;
         let mut records = Records::new(None, true);
-        for (mut cursor, end) in cursors(&topic, self.partition, self.from)? {
+        for (mut cursor, end) in cursors(&topic, self.source.partition, self.source.from)? {
             let end = end.min(self.to.unwrap_or(end));
             while cursor.offset() < end {
                 records.print(cursor.next())?;

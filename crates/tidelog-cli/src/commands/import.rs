@@ -1,20 +1,18 @@
 //! `tidelog import`: NDJSON into a topic.
 
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
 use indicatif::ProgressBar;
 use tidelog::{Record, Topic};
 
-use crate::appending::{Acks, append_batch, found_or_made};
+use crate::appending::{self, Acks, append_batch, found_or_made};
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::input::{Batch, Input};
 use crate::json::RecordLine;
 use crate::out::count;
-use crate::progress;
 use crate::store::with_any;
 
 /// Append records from NDJSON, as `tidelog export` prints it
@@ -67,25 +65,12 @@ impl Import {
         let inputs = Input::all(&self.files)?;
         with_any(&self.common.store, |store| {
             let topic = found_or_made(store, &self.topic)?;
-            let mut acks = Acks::new(self.common.json);
-            let bar = progress::bytes(Input::total(&inputs));
-            let mut records = 0;
-            let mut done = Ok(());
-            for mut input in inputs {
-                done = self.import_all(&topic, &mut input, &mut acks, &bar);
-                records += input.appended();
-                if done.is_err() {
-                    break;
-                }
-            }
-            let shown = !bar.is_hidden();
-            bar.finish_and_clear();
-            if shown {
-                // Also those of the files before the one that failed.
-                let records = count(records, "record", "records");
-                writeln!(io::stderr(), "{records} imported to {}", topic.name()).ok();
-            }
-            done.map(|()| Exit::Success)
+            appending::append_all(
+                inputs,
+                self.common.json,
+                (&topic, "imported"),
+                |input, acks, bar| self.import_all(&topic, input, acks, bar),
+            )
         })
     }
 

@@ -6,7 +6,7 @@ use tidelog::{Cursor, Start, Store, Topic};
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
-use crate::place;
+use crate::place::Source;
 use crate::records::Records;
 use crate::store::reading;
 
@@ -14,22 +14,8 @@ use crate::store::reading;
 #[derive(Debug, Args)]
 #[command(long_about = LONG, after_help = EXAMPLES)]
 pub(crate) struct Read {
-    /// The topic
-    topic: String,
-
-    #[arg(
-        long,
-        value_name = "PLACE",
-        default_value = "earliest",
-        value_parser = place::parse,
-        help = place::SUMMARY,
-        long_help = place::HELP,
-    )]
-    from: Start,
-
-    /// Only this partition
-    #[arg(long, value_name = "N")]
-    partition: Option<u32>,
+    #[command(flatten)]
+    source: Source,
 
     /// Stop after so many records
     #[arg(long, value_name = "N")]
@@ -65,8 +51,8 @@ impl Read {
     }
 
     fn print(&self, store: &Store) -> Result<Exit> {
-        let topic = store.existing_topic(&self.topic)?;
-        let cursors = cursors(&topic, self.partition, self.from)?;
+        let topic = store.existing_topic(&self.source.topic)?;
+        let cursors = cursors(&topic, self.source.partition, self.source.from)?;
         let mut records = Records::new(self.limit, self.common.json);
         print_in_turn(cursors, &mut records)?;
         records.finish()
