@@ -184,7 +184,7 @@ MUTATIONS = [
     (
         "index entries behind the slot are believed",
         [("src/partition/apply.rs", "if !walked.entries.is_empty() {", "if !walked.entries.is_empty() && false {")],
-        CRASH, SEEDS,
+        faults("damage"), {},
     ),
     (
         "recovery looks only at the last segment",

@@ -290,3 +290,40 @@ fn a_damaged_index_of_a_sealed_segment_costs_opening_nothing_and_hides_nothing()
         }
     }
 }
+
+/// D29. A process is killed, and what it had written to the index behind its last slot is not what it should
+/// be. Recovery makes these entries anew: a look-up by time finds the first record at or after it.
+#[test]
+fn index_entries_behind_the_last_slot_are_made_anew() {
+    for backend in BACKENDS {
+        let place = Place::new();
+        let store = place.open(backend);
+        store.create_topic("t", segments_of(1 << 20)).unwrap();
+        let record = |number: u64| {
+            let time = Timestamp::from_nanos(number as i64 * 10);
+            Record::new(payload(number, 100)).at(time)
+        };
+        one(&store, "t")
+            .append_batch((0..4000).map(record))
+            .unwrap();
+        let image = place.killed();
+        store.close().unwrap();
+        let mut segment = Segment::read(image.segment("t", 0));
+        let last = segment.frame(3999).place as u32;
+        for at in (4096..segment.records_at()).step_by(16) {
+            // All before the last record is older than anything.
+            segment.put_u64(at, 0);
+            segment.put_u32(at + 8, 3999);
+            segment.put_u32(at + 12, last / 8);
+        }
+        segment.write();
+        let store = image.open(backend);
+        let partition = one(&store, "t");
+        for number in (1..4000).step_by(331) {
+            let time = Timestamp::from_nanos(number * 10 - 5);
+            assert_eq!(partition.find(time).unwrap(), number as u64);
+        }
+        drop(partition);
+        store.close().unwrap();
+    }
+}
