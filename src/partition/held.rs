@@ -59,6 +59,19 @@ impl Log {
         }
     }
 
+    /// As [`Log::wait_for`], by who read the clock before; what it says then. Retention goes by when a
+    /// record was written, not by when somebody began to wait.
+    pub(crate) fn wait_from(
+        self: &Arc<Self>,
+        now: i64,
+        lacks: Lacks,
+        room: Room,
+        patience: &mut Option<Instant>,
+    ) -> Result<i64> {
+        self.wait_for(lacks, room, patience)?;
+        Ok(now.max(self.setting.clock.now()))
+    }
+
     /// Nobody lets go of the log's files while this is kept.
     pub(crate) fn want_files(&self) -> Wanted<'_> {
         Wanted::by(self)

@@ -194,7 +194,7 @@ impl Log {
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
         keep: u64,
     ) -> Result<Range<u64>> {
-        let now = self.setting.clock.now();
+        let mut now = self.setting.clock.now();
         stamp(records, now);
         let room = Room {
             keep,
@@ -204,7 +204,7 @@ impl Log {
         loop {
             match self.attempt(records, room, now, &mut wanted)? {
                 Ok(offsets) => return Ok(offsets),
-                Err(lacks) => self.wait_for(lacks, room, &mut patience)?,
+                Err(lacks) => now = self.wait_from(now, lacks, room, &mut patience)?,
             }
         }
     }

@@ -174,6 +174,10 @@ impl Log {
         let claims = self.setting.flusher.claim(vec![self.as_dirty()]);
         self.check_kept()?;
         let settled = self.direct(true, true);
+        if let Err(cause) = &settled {
+            // Before anybody else can sync it: the next one would prove nothing.
+            self.poison(cause.clone());
+        }
         drop(claims);
         match settled {
             Ok(Next::Rest) => Ok(()),
@@ -182,10 +186,7 @@ impl Log {
                 self.setting.flusher.request(self.as_dirty());
                 Ok(())
             }
-            Err(cause) => {
-                self.poison(cause);
-                Err(self.gate.failed(&self.site))
-            }
+            Err(_) => Err(self.gate.failed(&self.site)),
         }
     }
 
@@ -217,6 +218,8 @@ impl Log {
             .filter_map(|pair| bytes(pair).ok());
         let bytes: u64 = bytes.map(|(bytes, _)| bytes).sum();
         let mut failed = Ok(());
+        // Before they go, so that nobody looks for one that has gone.
+        self.segments.drop_below(number);
         // Of a copy that is being made: when it is done they go.
         let kept = removing.is_kept();
         for number in numbers {
@@ -228,7 +231,6 @@ impl Log {
                 failed = failed.and(Err(error));
             }
         }
-        self.segments.drop_below(number);
         self.left(bytes);
         let synced = self.site.storage.sync_dir(&self.site.dir);
         failed.and(synced.map_err(|error: io::Error| Error::io("sync", &self.site.dir, error)))
