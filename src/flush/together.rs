@@ -32,7 +32,10 @@ pub(super) fn together(journal: &dyn RedoSink, logs: &[Arc<dyn DirtyLog>]) -> (N
     if !journal.write(&pages, &riders) {
         riders.clear();
     }
-    let next = journal.log().round();
+    let next = {
+        let _span = tracing::debug_span!("flush", logs = riders.len()).entered();
+        journal.log().round()
+    };
     let failure = journal.failure();
     let mut riders = riders.into_iter().peekable();
     let each = logs.iter().map(|log| {

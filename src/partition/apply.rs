@@ -35,6 +35,8 @@ const WINDOW: u64 = 256 << 10;
 impl Log {
     /// Opens a log: recovers it, makes what was recovered durable, and is ready for appends.
     pub(crate) fn open(site: Site, setting: Setting, promises: &Promises) -> Result<Arc<Log>> {
+        let _span =
+            tracing::info_span!("recover", log = site.log, dir = %site.dir.display()).entered();
         let mut plan = plan(&site, promises)?;
         for (damage, flaw) in &plan.damage {
             tracing::error!(log = site.log, ?damage, %flaw, "damaged records");

@@ -201,6 +201,12 @@ impl Cursor {
             // It is sound: nobody may take it for read.
             return Err(self.log.site().unreadable(damage, trouble));
         }
+        tracing::error!(
+            log = self.log.site().log,
+            ?damage,
+            ?trouble,
+            "met while reading"
+        );
         spot.place = place;
         self.next = damage.next;
         Err(self.log.site().unreadable(damage, trouble))
@@ -250,6 +256,7 @@ impl Cursor {
             offset: self.next,
             next,
         };
+        tracing::error!(log = self.log.site().log, ?damage, "records that were lost");
         self.next = next;
         Err(self.log.site().corrupt(damage, Flaw::Empty))
     }

@@ -403,6 +403,7 @@ impl Log {
 
     /// Lets the spare take over, if there is one that has room for the batch.
     pub(super) fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
+        let _span = tracing::debug_span!("roll", log = self.site.log).entered();
         let Some(mut spare) = self.shelf.take(least(room)?) else {
             return Ok(false);
         };

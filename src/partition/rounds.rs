@@ -158,6 +158,7 @@ impl Log {
             }
         }
         if behind {
+            let _span = tracing::debug_span!("flush", log = self.site.log).entered();
             self.demand.begin(self.setting.clock.monotonic());
             let bytes = entry.bytes - self.durable_bytes.load(Ordering::Acquire);
             self.sync(&entry, progress.settled)?;

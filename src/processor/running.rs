@@ -7,8 +7,7 @@ use super::Processor;
 use super::builder::OpenProcessor;
 use crate::error::{Error, Result};
 use crate::flush::panic_message;
-use crate::store::Stopper;
-use crate::store::{Counters, ProcessorCounts};
+use crate::store::{Counters, ProcessorCounts, Stopper, offload};
 
 const THREAD: &str = "processor";
 
@@ -78,6 +77,34 @@ impl RunningProcessor {
         };
         let joined = thread.join();
         joined.unwrap_or_else(|panic| Err(ended(panic_message(panic.as_ref()))))
+    }
+
+    /// [`RunningProcessor::stop`] as a future. It stops also where the future is dropped.
+    pub async fn stop_async(self) -> Result<ProcessorCounts> {
+        self.stopper.stop();
+        self.join_async().await
+    }
+
+    /// [`RunningProcessor::join`] as a future.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::Store;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// let quakes = store.topic("quakes")?;
+    /// quakes.append("M 4.6")?;
+    /// quakes.finish()?;
+    /// let copies = store.processor("copies").input("quakes").output("copies");
+    /// let copies = copies.spawn(|record, out| Ok(out.append(record.to_record())?))?;
+    /// let counts = futures_lite::future::block_on(copies.join_async())?;
+    /// assert_eq!(counts.records_out, 1);
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn join_async(self) -> Result<ProcessorCounts> {
+        offload(move || self.join()).await
     }
 
     /// Whether it still runs.

@@ -164,6 +164,7 @@ impl Store {
     /// ```
     pub fn backup(&self, target: impl AsRef<Path>) -> Result<BackupReport> {
         let store = self.shared();
+        let _span = tracing::info_span!("backup", root = %store.root.display()).entered();
         drop(store.catalog()?);
         store.check_open()?;
         let mut copy = Copy::begin(store, target.as_ref())?;

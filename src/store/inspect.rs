@@ -97,6 +97,7 @@ const LOOKS: usize = 16;
 ///
 /// [`Error::NoStore`] if there is none; what is damaged is not an error but in the report.
 pub fn verify(path: impl AsRef<Path>, options: &crate::StoreOptions) -> Result<VerifyReport> {
+    let _span = tracing::info_span!("verify", root = %path.as_ref().display()).entered();
     let (root, storage) = (path.as_ref(), &options.storage);
     super::open::refuse_foreign(storage.as_ref(), root)?;
     let store = Place {

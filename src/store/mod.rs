@@ -46,6 +46,7 @@ pub use metrics::{
     Latency, Metrics, PartitionMetrics, ProcessorCounts, ProcessorMetrics, SubscriptionMetrics,
     TopicMetrics,
 };
+pub(crate) use offload::offload;
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
 pub use record::{Header, IntoBytes, Record, Timestamp};

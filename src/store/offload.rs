@@ -26,7 +26,7 @@ impl<T> Shared<T> {
 }
 
 /// Makes the call on a thread of its own.
-pub(super) async fn offload<T: Send + 'static>(
+pub(crate) async fn offload<T: Send + 'static>(
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let shared = spawn(call)?;

@@ -27,6 +27,7 @@ const MOST_ID: u64 = 1 << 62;
 
 /// Opens a store, making it where there is none.
 pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
+    let _span = tracing::info_span!("open", root = %root.display()).entered();
     options.check()?;
     let storage = Arc::clone(&options.storage);
     if options.existing {

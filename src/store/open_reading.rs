@@ -18,6 +18,7 @@ use crate::options::StoreOptions;
 
 /// Opens a store that is there for reading only.
 pub(super) fn open_reading(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
+    let _span = tracing::info_span!("open", root = %root.display(), reading = true).entered();
     options.check()?;
     let storage = Arc::clone(&options.storage);
     refuse_foreign(storage.as_ref(), root)?;

@@ -223,6 +223,7 @@ pub fn repair_plan(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Rep
 /// ```
 pub fn repair(path: impl AsRef<Path>, options: &StoreOptions) -> Result<RepairReport> {
     let root = path.as_ref();
+    let _span = tracing::info_span!("repair", root = %root.display()).entered();
     // Its logs are opened when they are used, and nobody uses them before they are repaired.
     let inner = open(root, options.clone().existing())?;
     let store = Store::owning(Arc::clone(&inner));

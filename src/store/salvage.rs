@@ -115,6 +115,7 @@ pub fn salvage(
     options: &StoreOptions,
 ) -> Result<SalvageReport> {
     let (root, target) = (source.as_ref(), target.as_ref());
+    let _span = tracing::info_span!("salvage", root = %root.display()).entered();
     let storage = &options.storage;
     refuse_foreign(storage.as_ref(), root)?;
     let kind = storage.kind(target);

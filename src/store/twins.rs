@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 
 use super::ack::Ack;
+use super::backup::BackupReport;
 use super::offload::offload;
 use super::position::{Position, Positions};
 use super::read::{Cursor, Start};
@@ -65,6 +66,12 @@ impl Store {
     pub async fn delete_topic_async(&self, name: &str) -> Result<()> {
         let (store, name) = (self.clone(), name.to_owned());
         offload(move || store.delete_topic(&name)).await
+    }
+
+    /// [`Store::backup`] as a future. The copy is made to its end also where the future is dropped.
+    pub async fn backup_async(&self, target: impl Into<PathBuf>) -> Result<BackupReport> {
+        let (store, target) = (self.clone(), target.into());
+        offload(move || store.backup(target)).await
     }
 
     /// [`Store::apply_retention`] as a future.

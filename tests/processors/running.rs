@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use tidelog::{Error, OnError, Record, Retry, Start, Store, TopicOptions};
+use tidelog::{Error, OnError, Output, Record, Retry, Start, Store, StoredRecord, TopicOptions};
 
 use crate::kit::{committed, soon, texts, topic};
 use crate::machine::Machine;
@@ -305,4 +305,31 @@ fn a_processor_whose_handle_is_dropped_stops() {
         )
     });
     store.close().unwrap();
+}
+
+/// A program that must not block a thread runs a processor, copies the store beside it, and stops it; then
+/// it waits for another one, until the store is closed.
+#[test]
+fn futures_copy_a_store_and_end_its_processors() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    topic(&store, "in", &["1", "2", "3"]);
+    let it = store.processor("p").input("in").output("out");
+    let copy = |record: StoredRecord<'_>, out: &mut Output<'_>| Ok(out.append(record.to_record())?);
+    futures_lite::future::block_on(async {
+        let running = it.clone().spawn(copy).unwrap();
+        soon(|| running.counts().records_in == 3);
+        let report = store.backup_async(dir.path().join("copy")).await.unwrap();
+        assert!(report.bytes > 0, "{report:?}");
+        assert_eq!(running.stop_async().await.unwrap().records_out, 3);
+    });
+    assert_eq!(texts(&store, "out"), ["1", "2", "3"]);
+
+    let running = it.clone().spawn(copy).unwrap();
+    let mut ends = std::pin::pin!(running.join_async());
+    let polled = futures_lite::future::block_on(futures_lite::future::poll_once(&mut ends));
+    assert!(polled.is_none(), "it has more to wait for: {polled:?}");
+    store.close().unwrap();
+    let ended = futures_lite::future::block_on(ends);
+    assert!(matches!(ended, Err(Error::Closed)), "{ended:?}");
 }

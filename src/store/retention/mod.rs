@@ -194,6 +194,7 @@ fn audit(store: &Inner, topic: &TopicInner, partition: u32) -> Result<PartitionA
 
 /// Does it.
 fn apply(store: &Inner, topic: &TopicInner, partition: u32) -> Result<PartitionAudit> {
+    let _span = tracing::debug_span!("retain", topic = &*topic.name, partition).entered();
     // One at a time: the journal never says that a log begins before where it began.
     let _one = store.catalog()?;
     store.check_open()?;
