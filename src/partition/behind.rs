@@ -17,6 +17,10 @@ pub(crate) struct Behind {
 impl Log {
     /// What lies between an offset and the durable end.
     pub(crate) fn behind(&self, next: u64) -> Result<Behind> {
+        self.settled(|| self.behind_now(next))
+    }
+
+    fn behind_now(&self, next: u64) -> Result<Behind> {
         self.gate().reads(self.site())?;
         let (from, end) = (next.max(self.first()), self.durable());
         if from >= end {

@@ -211,17 +211,6 @@ impl Log {
         self.enter_state(marks.state & (FAILED | DELETED | ends));
     }
 
-    /// In a log that another process writes: what could not be found has been removed meanwhile, if the
-    /// owner says so.
-    pub(super) fn or_expired<T>(&self, offset: u64, found: Result<T>) -> Result<T> {
-        match found {
-            Err(_) if self.following.is_some() && offset < self.first() => {
-                Err(self.expired(offset))
-            }
-            found => found,
-        }
-    }
-
     /// The log is in the state that its owner has brought it to.
     fn enter_state(&self, state: u32) {
         if self.gate.lasting() & state == state {

@@ -21,6 +21,10 @@ pub(crate) struct Spot {
 impl Log {
     /// The place of an offset that exists.
     pub(crate) fn spot(&self, offset: u64) -> Result<Spot> {
+        self.settled(|| self.spot_now(offset))
+    }
+
+    fn spot_now(&self, offset: u64) -> Result<Spot> {
         let links = self.segments.now();
         let at = self.link_of(&links, offset)?;
         let Some(link) = links.get(at) else {
@@ -85,6 +89,10 @@ impl Log {
     /// Damaged records are passed over, those whose bytes cannot be had, or that are of a later
     /// version, are not.
     pub(crate) fn offset_at(&self, time: i64, limit: u64) -> Result<u64> {
+        self.settled(|| self.offset_now(time, limit))
+    }
+
+    fn offset_now(&self, time: i64, limit: u64) -> Result<u64> {
         let links = self.segments.now();
         for (at, link) in links.iter().enumerate() {
             if link
@@ -101,6 +109,34 @@ impl Log {
             }
         }
         Ok(limit)
+    }
+
+    /// What could not be found may have been removed meanwhile, in this process or another: where the
+    /// log begins moves first.
+    pub(super) fn or_expired<T>(&self, offset: u64, found: Result<T>) -> Result<T> {
+        match found {
+            Err(_) if offset < self.first() => Err(self.expired(offset)),
+            found => found,
+        }
+    }
+
+    /// What is found in the log as it is; looked for again if it has come to begin elsewhere meanwhile:
+    /// files go after the list has let go of them, so who missed one had an older list.
+    pub(super) fn settled<T>(&self, find: impl Fn() -> Result<T>) -> Result<T> {
+        loop {
+            let before = self.beginning();
+            match find() {
+                Err(_) if self.beginning() != before => {}
+                found => return found,
+            }
+        }
+    }
+
+    /// Where the log begins, and with which segment.
+    fn beginning(&self) -> (u64, Option<u32>) {
+        let first = self.first();
+        let links = self.segments.now();
+        (first, links.first().map(|link| link.number))
     }
 
     /// What who asks for a record that retention has removed is told.

@@ -6,6 +6,7 @@ mod common;
 mod machine;
 
 mod background;
+mod beside;
 mod cuts;
 mod full;
 mod kit;
