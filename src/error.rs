@@ -4,11 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod make;
 mod part;
 mod show;
 mod span;
+mod wait;
 
 use show::{Free, Owner, Spans};
 
@@ -225,6 +227,21 @@ pub enum Error {
         partition: u32,
         /// The offsets of the records.
         offsets: Range<u64>,
+    },
+
+    /// An append that may not wait for long, [`StoreOptions::nowait_timeout`], would have had to.
+    ///
+    /// [`StoreOptions::nowait_timeout`]: crate::StoreOptions::nowait_timeout
+    #[error("{topic}/{partition} took nothing within {within:?}: it waits for {wait}")]
+    Busy {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: u32,
+        /// What it waited for when the time was up.
+        wait: Wait,
+        /// How long it was to wait at most.
+        within: Duration,
     },
 
     /// The partition takes no appends since an earlier failure; its durable records stay
@@ -473,6 +490,7 @@ pub use crate::format::{Field, Flaw};
 pub(crate) use make::is_full;
 pub use part::Part;
 pub use span::Span;
+pub use wait::Wait;
 
 #[cfg(test)]
 mod tests;

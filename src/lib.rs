@@ -109,14 +109,15 @@ pub use processor::{Failure, OnError, Output, Processor, Retry};
 pub use processor::{OpenProcessor, ProcessorBuilder, RunningProcessor};
 
 // What can go wrong, and looking after it.
-pub use error::{Error, Field, Flaw, Part, Result, Span};
+pub use error::{Error, Field, Flaw, Part, Result, Span, Wait};
 pub use store::BackupReport;
+pub use store::{AppendWaits, Latency, Metrics, PartitionMetrics};
 pub use store::{Audit, PartitionAudit, Reason, Removal};
-pub use store::{Latency, Metrics, PartitionMetrics, SubscriptionMetrics, TopicMetrics};
 pub use store::{LogReport, VerifyReport, verify};
 pub use store::{ProcessorCounts, ProcessorMetrics};
 pub use store::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
 pub use store::{SalvageReport, SalvagedLog, salvage};
+pub use store::{SubscriptionMetrics, TopicMetrics};
 
 /// Keeps the code on the front page compiling.
 #[cfg(doctest)]

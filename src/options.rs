@@ -7,8 +7,10 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::sys::{Clock, Disk, Storage, SystemClock};
 
+mod durability;
 mod retention;
 
+pub use durability::{Durability, Visibility};
 pub use retention::Retention;
 
 /// A gibibyte: the largest record or batch that can be allowed.
@@ -41,6 +43,7 @@ pub struct StoreOptions {
     pub(crate) max_open_files: Option<usize>,
     pub(crate) retention_interval: Duration,
     pub(crate) metrics_interval: Option<Duration>,
+    pub(crate) nowait_timeout: Option<Duration>,
     pub(crate) inline: bool,
     pub(crate) strict: bool,
     pub(crate) existing: bool,
@@ -63,6 +66,7 @@ impl StoreOptions {
             max_open_files: None,
             retention_interval: Duration::from_secs(60),
             metrics_interval: None,
+            nowait_timeout: None,
             inline: false,
             strict: false,
             existing: false,
@@ -118,6 +122,18 @@ impl StoreOptions {
     /// `tidelog_subscription_*`; see [`Metrics`](crate::Metrics).
     pub fn metrics_interval(mut self, interval: Duration) -> Self {
         self.metrics_interval = Some(interval);
+        self
+    }
+
+    /// How long `append_nowait` and `append_batch_nowait` wait at most, up to a day, for all that is in
+    /// their way ([`Wait`](crate::Wait)): after that they are [`Error::Busy`], and nothing is written.
+    /// Without it they wait for as long as it takes. Nothing at all ([`Duration::ZERO`]) refuses what
+    /// cannot be written at once.
+    ///
+    /// A batch over several partitions is durable when it has been written, and takes that time in any
+    /// case. A future is given up by dropping it.
+    pub fn nowait_timeout(mut self, timeout: Duration) -> Self {
+        self.nowait_timeout = Some(timeout);
         self
     }
 
@@ -182,6 +198,12 @@ impl StoreOptions {
                 reason: format!("{interval:?} is less than a millisecond"),
             });
         }
+        if let Some(timeout) = self.nowait_timeout.filter(|it| *it > Durability::LONGEST) {
+            return Err(Error::InvalidOption {
+                option: "nowait_timeout",
+                reason: format!("{timeout:?} is more than a day"),
+            });
+        }
         let least = if self.inline { 1 } else { LEAST_OPEN_FILES };
         if let Some(files) = self.max_open_files.filter(|it| *it < least) {
             return Err(Error::InvalidOption {
@@ -190,113 +212,6 @@ impl StoreOptions {
             });
         }
         Ok(())
-    }
-}
-
-/// When what is written to a topic is synced, and so becomes durable.
-///
-/// In every mode a sync is forced by `flush`, by a subscription's commit of what is not durable
-/// yet, at the bound of [`TopicOptions::unsettled_bytes`], by finishing the topic, by changing its
-/// mode, and by closing the store. What is written and not durable survives the killing of the
-/// process; a power cut may take it, from some batch on to the end.
-///
-/// # Examples
-///
-/// ```
-/// use std::time::Duration;
-/// # use tidelog::{Durability, Record, Store, TopicOptions};
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// let often = TopicOptions::new().durability(Durability::Interval(Duration::from_millis(20)));
-/// let samples = store.create_topic("samples", often)?;
-/// samples.append(Record::new("21.5 degrees"))?; // waits for the next sync
-///
-/// let manual = TopicOptions::new().durability(Durability::Manual);
-/// let samples = store.create_topic("samples", manual)?; // from now on
-/// samples.append_nowait(Record::new("21.6 degrees"))?;
-/// samples.flush()?;
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Durability {
-    /// As soon as there is something to sync; what is appended meanwhile shares the next sync.
-    #[default]
-    Commit,
-    /// At intervals, up to a day: at most one sync in each, whatever is appended, and none
-    /// without anything new. `append` waits for it.
-    Interval(Duration),
-    /// When it is flushed. `append` and `append_batch`, which wait, are
-    /// [`NeedsFlush`](Error::NeedsFlush); their `nowait` forms are not.
-    Manual,
-}
-
-/// Which records a reader sees.
-///
-/// # Examples
-///
-/// ```
-/// use tidelog::Visibility;
-/// assert_eq!(Visibility::default(), Visibility::Durable);
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Visibility {
-    /// Those that survive a power cut.
-    #[default]
-    Durable,
-    /// Those that are written, too: sooner, and a crash may take them back.
-    Written,
-}
-
-/// No interval is as long.
-const BY_HAND: u64 = u64::MAX;
-
-impl Durability {
-    const LONGEST: Duration = Duration::from_secs(24 * 3600);
-
-    /// How long a record may be written before its sync is due, in nanoseconds; `None` for until
-    /// somebody asks.
-    pub(crate) fn nanos(self) -> Option<u64> {
-        match self {
-            Durability::Commit => Some(0),
-            Durability::Interval(interval) => {
-                Some(u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX))
-            }
-            Durability::Manual => None,
-        }
-    }
-
-    /// The same in a word that can be changed while others look at it.
-    pub(crate) fn word(self) -> u64 {
-        self.nanos().unwrap_or(BY_HAND)
-    }
-
-    pub(crate) fn from_word(word: u64) -> Durability {
-        Durability::from_nanos(Some(word).filter(|word| *word != BY_HAND))
-    }
-
-    pub(crate) fn from_nanos(nanos: Option<u64>) -> Durability {
-        match nanos {
-            Some(0) => Durability::Commit,
-            Some(nanos) => Durability::Interval(Duration::from_nanos(nanos)),
-            None => Durability::Manual,
-        }
-    }
-
-    fn check(self) -> Result<()> {
-        match self {
-            Durability::Interval(interval)
-                if interval.is_zero() || interval > Durability::LONGEST =>
-            {
-                Err(Error::InvalidOption {
-                    option: "durability",
-                    reason: format!("{interval:?} is not more than nothing and at most a day"),
-                })
-            }
-            _ => Ok(()),
-        }
     }
 }
 

@@ -18,6 +18,7 @@ use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
+use super::waiting::Waits;
 use super::walked::Walked;
 use super::window::Window;
 use crate::error::{Error, Flaw, Result};
@@ -117,6 +118,9 @@ impl Log {
             changed: AtomicBool::new(from.changed),
             used: AtomicBool::new(true),
             append_times: Tally::default(),
+            waits: Waits::default(),
+            held: AtomicBool::new(false),
+            released: Call::new(),
             wanted: AtomicU32::new(0),
             entry: None,
             following: None,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::held::Lacks;
 use super::log::Log;
+use super::waiting::Patience;
 use crate::error::{Error, Result};
 use crate::options::Durability;
 use crate::segment::{Room, Writable};
@@ -23,7 +24,7 @@ impl Log {
         let room = Room::of(records);
         let mut wanted = None;
         loop {
-            match self.attempt(records, room, now, &mut wanted)? {
+            match self.attempt(records, room, now, &mut wanted, &mut Patience::default())? {
                 Ok(offsets) => return Ok(offsets),
                 Err(lacks) => self.wait_for_async(lacks, room).await?,
             }
@@ -33,7 +34,9 @@ impl Log {
     async fn wait_for_async(self: &Arc<Self>, lacks: Lacks, room: Room) -> Result<()> {
         let over = || self.gate.is_over();
         match lacks {
-            _ if self.setting.flusher.is_inline() => self.wait_for(lacks, room, &mut None),
+            _ if self.setting.flusher.is_inline() => {
+                self.wait_for(lacks, room, &mut Patience::default())
+            }
             Lacks::Settling => {
                 let seen = self.settled_bytes.get();
                 self.hurry();
@@ -43,7 +46,9 @@ impl Log {
                 self.settled_bytes.past(seen, enough).await;
                 Ok(())
             }
-            Lacks::Segment if self.is_parked() => self.wait_for(lacks, room, &mut None),
+            Lacks::Segment if self.is_parked() => {
+                self.wait_for(lacks, room, &mut Patience::default())
+            }
             Lacks::Room => self.check_room(room),
             Lacks::Segment => {
                 let seen = self.want_spare(room)?;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::appender::Appender;
 use super::log::Log;
+use super::waiting::Patience;
 use crate::error::{Error, Result};
 use crate::segment::Room;
 use crate::sync::Ordering;
@@ -43,9 +44,13 @@ impl Log {
     }
 
     /// Waits for room, as long as the topic says.
-    pub(super) fn wait_room(&self, room: Room, patience: &mut Option<Instant>) -> Result<()> {
+    pub(super) fn wait_room(&self, room: Room, patience: &mut Patience) -> Result<()> {
         let wait = self.limits.load().full_wait.unwrap_or_default();
-        let deadline = *patience.get_or_insert_with(|| Instant::now() + wait);
+        let until = patience.until();
+        let for_room = patience
+            .room_until
+            .get_or_insert_with(|| Instant::now() + wait);
+        let deadline = until.map_or(*for_room, |until| until.min(*for_room));
         loop {
             let (freed, seen) = self.freed.heard();
             self.gate.appends(&self.site)?;

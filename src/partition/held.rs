@@ -7,7 +7,6 @@
 
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
-use std::time::Instant;
 
 use super::appender::Appender;
 use super::log::{Log, Unlocked};
@@ -16,6 +15,7 @@ use crate::error::{Error, Result, Span};
 use crate::flush::{DirtyLog, Next};
 use crate::format::Stretch;
 use crate::segment::{Room, Writable};
+use crate::sync::Ordering;
 
 /// What a log must have before it can be held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) enum Lacks {
 
 /// A log that a transaction holds, with what goes there. Letting go of it undoes it.
 pub(crate) struct Held<'a> {
+    /// The first to go.
+    _mark: HeldMark<'a>,
     log: &'a Arc<Log>,
     appender: MutexGuard<'a, Appender>,
     records: &'a [Writable<'a>],
@@ -41,37 +43,24 @@ pub(crate) struct Held<'a> {
     now: i64,
 }
 
+/// Tells appends that must not wait for a transaction that there is one.
+struct HeldMark<'a>(&'a Log);
+
+impl<'a> HeldMark<'a> {
+    fn set(log: &'a Log) -> HeldMark<'a> {
+        log.held.store(true, Ordering::Release);
+        HeldMark(log)
+    }
+}
+
+impl Drop for HeldMark<'_> {
+    fn drop(&mut self) {
+        self.0.held.store(false, Ordering::Release);
+        self.0.released.make();
+    }
+}
+
 impl Log {
-    /// Waits for what the log lacked; nothing is held meanwhile.
-    /// Until when it waits for what only others can bring about stands in `patience`, from the first
-    /// such wait of a call on.
-    pub(crate) fn wait_for(
-        self: &Arc<Self>,
-        lacks: Lacks,
-        room: Room,
-        patience: &mut Option<Instant>,
-    ) -> Result<()> {
-        self.gate.appends(&self.site)?;
-        match lacks {
-            Lacks::Settling => self.wait_settled(room),
-            Lacks::Segment => self.wait_ready(room),
-            Lacks::Room => self.wait_room(room, patience),
-        }
-    }
-
-    /// As [`Log::wait_for`], by who read the clock before; what it says then. Retention goes by when a
-    /// record was written, not by when somebody began to wait.
-    pub(crate) fn wait_from(
-        self: &Arc<Self>,
-        now: i64,
-        lacks: Lacks,
-        room: Room,
-        patience: &mut Option<Instant>,
-    ) -> Result<i64> {
-        self.wait_for(lacks, room, patience)?;
-        Ok(now.max(self.setting.clock.now()))
-    }
-
     /// Nobody lets go of the log's files while this is kept.
     pub(crate) fn want_files(&self) -> Wanted<'_> {
         Wanted::by(self)
@@ -106,6 +95,7 @@ impl Log {
             }
         }
         Ok(Ok(Held {
+            _mark: HeldMark::set(self),
             log: self,
             appender,
             records,

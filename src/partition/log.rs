@@ -18,6 +18,7 @@ use super::riding::Progress;
 use super::rounds::Slots;
 use super::site::{Damage, Site};
 use super::spare::Shelf;
+use super::waiting::{Patience, Waits};
 use super::window::Window;
 use crate::board::{Board, Entry};
 use crate::error::{Error, Flaw, Part, Result};
@@ -99,6 +100,10 @@ pub(crate) struct Log {
     pub(super) following: Option<Following>,
     /// How long durable appends took.
     pub(super) append_times: Tally,
+    pub(super) waits: Waits,
+    /// Whether a transaction has the partition, and made when one has let it go.
+    pub(super) held: AtomicBool,
+    pub(super) released: Call,
     /// How many appends have waited for files of it, and would wait again if they were let go of.
     pub(super) wanted: AtomicU32,
 }
@@ -183,8 +188,9 @@ impl Log {
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
+        patience: &mut Patience,
     ) -> Result<Range<u64>> {
-        self.write_keeping(records, stamp, 0)
+        self.write_keeping(records, stamp, 0, patience)
     }
 
     /// The same, so that so many bytes stay free behind it, or the next segment is there.
@@ -193,6 +199,7 @@ impl Log {
         records: &mut [Writable<'_>],
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
         keep: u64,
+        patience: &mut Patience,
     ) -> Result<Range<u64>> {
         let mut now = self.setting.clock.now();
         stamp(records, now);
@@ -200,11 +207,11 @@ impl Log {
             keep,
             ..Room::of(records)
         };
-        let (mut wanted, mut patience) = (None, None);
+        let mut wanted = None;
         loop {
-            match self.attempt(records, room, now, &mut wanted)? {
+            match self.attempt(records, room, now, &mut wanted, patience)? {
                 Ok(offsets) => return Ok(offsets),
-                Err(lacks) => now = self.wait_from(now, lacks, room, &mut patience)?,
+                Err(lacks) => now = self.wait_from(now, lacks, room, patience)?,
             }
         }
     }
@@ -222,7 +229,8 @@ impl Log {
             keep,
             ..Room::of(records)
         };
-        let attempt = self.attempt(records, room, now, &mut None)?;
+        let endless = &mut Patience::default();
+        let attempt = self.attempt(records, room, now, &mut None, endless)?;
         if attempt == Err(Lacks::Segment) {
             self.want_spare(room)?;
             self.ask_preparer();
@@ -238,11 +246,12 @@ impl Log {
         room: Room,
         now: i64,
         wanted: &mut Option<Wanted<'a>>,
+        patience: &mut Patience,
     ) -> Result<std::result::Result<Range<u64>, Lacks>> {
         self.mark_used();
         // Before the lock, too: in a forked child nobody lets go of it.
         self.gate.check_owner()?;
-        let appender = self.lock();
+        let appender = self.lock_patiently(patience)?;
         self.gate.appends(&self.site)?;
         if !self.has_room_behind(appender.bytes, room) {
             return Ok(Err(Lacks::Settling));
@@ -360,21 +369,6 @@ impl Log {
         unsettled == 0 || unsettled + room.bytes <= self.limits.load().unsettled
     }
 
-    /// Waits until so much is settled that a batch may be written; in every mode that forces a
-    /// sync.
-    pub(super) fn wait_settled(self: &Arc<Self>, room: Room) -> Result<()> {
-        while !self.has_room(room) {
-            let seen = self.settled_bytes.get();
-            self.hurry();
-            self.ask(self.ledger.next());
-            self.setting.flusher.assist(self.as_dirty());
-            let stop = || self.gate.is_over() || self.has_room(room);
-            self.settled_bytes.wait_past(seen, None, stop);
-            self.gate.appends(&self.site)?;
-        }
-        Ok(())
-    }
-
     fn is_half_full(&self, appender: &Appender) -> bool {
         appender.active.as_ref().is_some_and(|active| {
             let layout = active.segment.identity.layout;
@@ -428,25 +422,6 @@ impl Log {
         self.ledger.rolled(&segment, &appender.mark);
         tracing::debug!(log = self.site.log, segment = segment.number(), "rolled");
         Ok(true)
-    }
-
-    /// Waits for what was not there: the files of a parked log, or a segment with room.
-    pub(super) fn wait_ready(self: &Arc<Self>, room: Room) -> Result<()> {
-        let parked = {
-            let appender = self.lock();
-            appender.parked.map(|identity| (identity, appender.mark))
-        };
-        match parked {
-            Some((identity, mark)) => self.unpark(identity, mark),
-            None => self.wait_spare(room),
-        }
-    }
-
-    /// Waits until the preparer has made a segment with room for the batch.
-    fn wait_spare(self: &Arc<Self>, room: Room) -> Result<()> {
-        let seen = self.want_spare(room)?;
-        self.setting.preparer.assist(self.as_dirty());
-        self.shelf.wait(seen, || self.gate.is_over())
     }
 
     /// Says that the next segment must have room for the batch; how many attempts to make one had

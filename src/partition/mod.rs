@@ -38,6 +38,7 @@ mod seek;
 mod shown;
 mod site;
 mod spare;
+mod waiting;
 mod walked;
 mod window;
 
@@ -56,3 +57,4 @@ pub(crate) use plan::Promises;
 pub(crate) use planner::{plan, unsupported};
 pub(crate) use retain::{Holding, Piece};
 pub(crate) use site::{Damage, Site};
+pub(crate) use waiting::Patience;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::list::Link;
 use super::log::Log;
 use super::park::Wanted;
+use super::waiting::Patience;
 use crate::error::{Error, Result};
 use crate::flush::Next;
 use crate::segment::Room;
@@ -150,7 +151,7 @@ impl Log {
                 }
             }
             wanted.get_or_insert_with(|| Wanted::by(self));
-            self.wait_ready(LEAST)?;
+            self.wait_ready(LEAST, &mut Patience::default())?;
         }
     }
 

@@ -158,7 +158,7 @@ impl Log {
     pub(crate) fn make_ahead(self: &Arc<Self>) {
         let seen = self.shelf.want(0);
         self.setting.preparer.assist(self.as_dirty());
-        if let Err(error) = self.shelf.wait(seen, || self.gate.is_over()) {
+        if let Err(error) = self.shelf.wait(seen, None, || self.gate.is_over()) {
             tracing::debug!(log = self.site.log, %error, "the next segment is not there ahead");
         }
     }

@@ -2,13 +2,14 @@
 //! for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use super::making::{Sizes, again, discard, grow, is_as_wished, make, place, throw_away};
 use super::reuse::Used;
 use super::site::Site;
 use crate::error::{Error, Result};
 use crate::format::Layout;
-use crate::sync::Watermark;
+use crate::sync::{Waited, Watermark};
 use crate::sys::File;
 
 /// A segment file that nobody has taken over yet.
@@ -207,9 +208,17 @@ impl Shelf {
 
     /// Waits until an attempt has ended that began after `begun` of them had: one that was under
     /// way before says nothing to who asks now. Its error, if it failed.
-    pub(crate) fn wait(&self, begun: u64, stop: impl Fn() -> bool) -> Result<()> {
-        self.attempts.wait_past(begun, None, stop);
-        self.outcome()
+    pub(crate) fn wait(
+        &self,
+        begun: u64,
+        until: Option<Instant>,
+        stop: impl Fn() -> bool,
+    ) -> Result<Waited> {
+        let waited = self.attempts.wait_past(begun, until, stop);
+        match waited {
+            Waited::TimedOut => Ok(waited),
+            _ => self.outcome().map(|()| waited),
+        }
     }
 
     /// The same as a future.

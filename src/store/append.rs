@@ -11,7 +11,7 @@ use super::record::Record;
 use super::topic::{Partition, Topic};
 use crate::error::{Error, Result};
 use crate::options::Durability;
-use crate::partition::Log;
+use crate::partition::{Log, Patience};
 
 impl Topic {
     /// Appends a record and returns once it is durable.
@@ -98,16 +98,18 @@ impl Topic {
     /// As [`Topic::append`], but returns once the record is written: it has its place and its
     /// offset, and becomes durable in the topic's [`Durability`]. The [`Ack`] tells when.
     ///
-    /// What this call may have to wait for: the log being opened, the next segment being made, and
-    /// a sync once too much is unsettled ([`TopicOptions::unsettled_bytes`]), and a transaction (a
-    /// batch over several partitions) that has its partition.
+    /// [`Wait`] lists what this call may have to wait for; [`StoreOptions::nowait_timeout`] says how long
+    /// it does, and [`Metrics`] how often that was.
     ///
-    /// [`TopicOptions::unsettled_bytes`]: crate::TopicOptions::unsettled_bytes
+    /// [`Wait`]: crate::Wait
+    /// [`StoreOptions::nowait_timeout`]: crate::StoreOptions::nowait_timeout
+    /// [`Metrics`]: crate::Metrics
     ///
     /// # Errors
     ///
     /// As for [`Topic::append`], but for [`Error::InDoubt`] and [`Error::NeedsFlush`]: those are
-    /// what the `Ack` says. With an error nothing was written.
+    /// what the `Ack` says. [`Error::Busy`] when it has waited for long enough. With an error nothing was
+    /// written.
     ///
     /// # Examples
     ///
@@ -220,7 +222,7 @@ impl Topic {
         let begun = Instant::now();
         let caps = self.inner.caps();
         self.check_waits(caps)?;
-        let written = self.write(records, caps)?;
+        let written = self.write(records, caps, &mut Patience::default())?;
         if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
             log.wait_durable(offsets.clone())?;
             log.append_times().add(begun.elapsed());
@@ -230,7 +232,8 @@ impl Topic {
     }
 
     fn append_written(&self, records: &[Record<'_>]) -> Result<Ack> {
-        let written = self.write(records, self.inner.caps())?;
+        let within = self.store.shared().options.nowait_timeout;
+        let written = self.write(records, self.inner.caps(), &mut Patience::of(within))?;
         Ok(self.acked(written))
     }
 

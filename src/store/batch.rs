@@ -17,7 +17,7 @@ use super::topic::Topic;
 use super::transaction::{Part, commit};
 use crate::error::{Error, Part as Limited, Result};
 use crate::format::padded;
-use crate::partition::Log;
+use crate::partition::{Log, Patience};
 use crate::segment::Writable;
 
 /// What was written, and to where.
@@ -42,7 +42,12 @@ enum Route {
 
 impl Topic {
     /// Writes a batch: to one partition, or to several as a transaction.
-    pub(super) fn write(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
+    pub(super) fn write(
+        &self,
+        records: &[Record<'_>],
+        caps: Caps,
+        patience: &mut Patience,
+    ) -> Result<Written> {
         let mut writable = Batch::new();
         let partition = match self.prepare(records, caps, &mut writable)? {
             Route::Together(partition) => partition,
@@ -55,13 +60,17 @@ impl Topic {
         let log = match self.inner.log_if_open(partition) {
             Some(log) => log,
             None => {
-                opened = self.store.shared().log(&self.inner, partition)?;
+                opened = self.log_within(partition, patience)?;
                 &opened
             }
         };
         let offsets = match records.is_empty() {
             true => nothing(log),
-            false => log.write(&mut writable, |writable, now| stamp(writable, records, now))?,
+            false => log.write(
+                &mut writable,
+                |writable, now| stamp(writable, records, now),
+                patience,
+            )?,
         };
         Ok(Written::To(partition, offsets))
     }
@@ -91,7 +100,7 @@ impl Topic {
     async fn write_elsewhere(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
         let owned = records.iter().cloned().map(Record::into_owned);
         let (topic, owned) = (self.clone(), owned.collect::<Vec<_>>());
-        offload(move || topic.write(&owned, caps)).await
+        offload(move || topic.write(&owned, caps, &mut Patience::default())).await
     }
 
     /// A partition's log, opened elsewhere if it is not open yet.

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use super::inner::{Inner, TopicInner};
 use super::open::refuse_link;
 use super::reading::Reading;
-use crate::error::{Error, Result};
+use super::within::Elsewhere;
+use crate::error::{Error, Result, Wait};
 use crate::format::TopicName;
 use crate::journal::{Event, Fold, LogEnd, Pending, RedoFiles, SegmentEnd};
 use crate::partition::{Cursor, Log, Mark, Promises, RecordedEnd, Setting, Site};
@@ -25,6 +27,7 @@ pub(crate) struct LogCell {
     id: u64,
     log: OnceLock<Arc<Log>>,
     opening: Mutex<()>,
+    elsewhere: Elsewhere,
     /// Why it could not be opened when that was last tried.
     refused: Mutex<Option<Error>>,
     /// The journal says that it has held durable records.
@@ -39,6 +42,7 @@ impl LogCell {
             id,
             log: OnceLock::new(),
             opening: Mutex::new(()),
+            elsewhere: Elsewhere::default(),
             refused: Mutex::new(None),
             settled: AtomicBool::new(false),
             oldest: Mutex::new(None),
@@ -47,6 +51,11 @@ impl LogCell {
 
     pub(super) fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Who opens it for others.
+    pub(super) fn elsewhere(&self) -> &Elsewhere {
+        &self.elsewhere
     }
 
     pub(super) fn get(&self) -> Option<&Arc<Log>> {
@@ -103,12 +112,13 @@ impl LogCell {
         // Not whether the journal has failed: its owner recovers a log without it, to read there.
         store.check_not_closed()?;
         topic.check_there()?;
+        let since = Instant::now();
         let opened = match &store.reading {
             Some(reading) => self.attach(store, reading, topic, partition),
             None => self.recover(store, topic, partition),
         };
         *self.refused() = opened.as_ref().err().cloned();
-        opened
+        opened.inspect(|log| log.waits().add(Wait::Opening, since))
     }
 
     fn recover(&self, store: &Inner, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {

@@ -36,16 +36,17 @@ mod transaction;
 mod twins;
 mod typed;
 mod waiting;
+mod within;
 
 pub use ack::Ack;
 pub use backup::BackupReport;
 pub use follow::{Follow, Stopper};
 pub use inspect::{LogReport, VerifyReport, verify};
-pub(crate) use metrics::{Counters, count};
 pub use metrics::{
-    Latency, Metrics, PartitionMetrics, ProcessorCounts, ProcessorMetrics, SubscriptionMetrics,
-    TopicMetrics,
+    AppendWaits, Latency, Metrics, PartitionMetrics, ProcessorCounts, ProcessorMetrics,
+    SubscriptionMetrics, TopicMetrics,
 };
+pub(crate) use metrics::{Counters, count};
 pub(crate) use offload::offload;
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};

@@ -66,6 +66,11 @@ impl<T, F: FnOnce(&Result<T>)> Drop for Waits<T, F> {
     }
 }
 
+/// Makes the call on a thread of its own, and lets it be.
+pub(super) fn begin(call: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+    spawn(call).map(drop)
+}
+
 fn spawn<T: Send + 'static>(
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<Arc<Shared<T>>> {

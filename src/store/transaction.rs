@@ -8,13 +8,12 @@
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 use super::inner::Inner;
 use crate::error::{Error, Result};
 use crate::flush::{Claims, DirtyLog};
 use crate::journal::{Event, failed};
-use crate::partition::{Copied, Held, Lacks, Log};
+use crate::partition::{Copied, Held, Lacks, Log, Patience};
 use crate::segment::{Room, Writable};
 
 /// What goes to one log.
@@ -48,7 +47,10 @@ pub(super) fn commit(
     let mut wanted = Vec::new();
     // Who ends a topic holds the catalog, without which nobody can make room: that is not waited for.
     let ends = parts.iter().any(|part| part.last);
-    let mut patience = ends.then(Instant::now);
+    let mut patience = match ends {
+        true => Patience::not_for_room(),
+        false => Patience::default(),
+    };
     loop {
         let logs = parts
             .iter()

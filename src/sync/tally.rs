@@ -22,6 +22,31 @@ impl Tally {
     }
 }
 
+/// How often something took time, and how much in all.
+#[derive(Debug, Default)]
+pub(crate) struct Sum {
+    times: AtomicU64,
+    nanos: AtomicU64,
+}
+
+impl Sum {
+    /// It took so long, once more.
+    pub(crate) fn add(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.times.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often, and how long in all.
+    pub(crate) fn get(&self) -> (u64, Duration) {
+        let times = self.times.load(Ordering::Relaxed);
+        (
+            times,
+            Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+        )
+    }
+}
+
 /// The longest time of a step.
 pub(crate) fn longest(step: usize) -> Duration {
     Duration::from_micros(1 << step.min(STEPS - 1))

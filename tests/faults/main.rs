@@ -34,6 +34,7 @@ mod many;
 mod mended;
 mod mending;
 mod names;
+mod nowait;
 mod opening;
 mod parking;
 mod redo_files;

@@ -146,6 +146,12 @@ impl Told {
             gauge!("tidelog_partition_segment_count", &labels).set(it.segment_count as f64);
             counter!("tidelog_partition_retention_deletes_total", &labels)
                 .absolute(it.retention_deletes_total);
+            for it in &it.append_waits {
+                let wait = [("wait", it.wait.to_string())];
+                let labels: Vec<_> = labels.iter().chain(&wait).cloned().collect();
+                counter!("tidelog_partition_append_waits_total", &labels).absolute(it.times);
+                gauge!("tidelog_partition_append_wait_seconds", &labels).set(it.time.as_secs_f64());
+            }
             let key = (topic.topic.clone(), it.partition);
             let before = self.latencies.insert(key, it.append_latency);
             let fresh = match before {

@@ -6,6 +6,7 @@
 mod counts;
 mod export;
 mod latency;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ pub use counts::ProcessorCounts;
 pub(crate) use counts::{Counters, count};
 pub(super) use export::{Exporter, start, stop};
 pub use latency::Latency;
+pub use waits::AppendWaits;
 
 /// Figures of a store at one moment, give or take what was appended meanwhile: [`Store::metrics`].
 ///
@@ -182,6 +184,8 @@ pub struct PartitionMetrics {
     pub retention_deletes_total: u64,
     /// How long durable appends took, since the store was opened.
     pub append_latency: Latency,
+    /// What appends have waited for, in the order of [`Wait::ALL`](crate::Wait::ALL).
+    pub append_waits: [AppendWaits; 5],
 }
 
 impl Store {
@@ -295,6 +299,7 @@ fn of_partition(log: &Log) -> Option<PartitionMetrics> {
         segment_count: holding.pieces.len() as u64,
         retention_deletes_total: holding.pieces.first().map_or(0, |it| u64::from(it.number)),
         append_latency: Latency::new(log.append_times().counts()),
+        append_waits: AppendWaits::of(log),
     })
 }
 
