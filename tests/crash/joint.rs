@@ -166,7 +166,7 @@ impl Run<'_> {
             }
             // With any other answer none of it may ever be there.
             _ => {
-                self.tally.refused += 1;
+                self.tally.refused += u64::from(!failed);
                 if self.must_refuse(all, error) {
                     return Ok(());
                 }
