@@ -4,7 +4,7 @@
 //! its calls refuses is left out of it, or all of it is given up; then nothing has changed.
 
 use tidelog::sys::sim::{Call, Fault, When};
-use tidelog::{Error, Record, Result, Subscription, Topic, Transaction};
+use tidelog::{Error, Result, Subscription, Topic, Transaction};
 
 use crate::joint::Together;
 use crate::model::{Check, Kept, There};
@@ -352,7 +352,7 @@ impl Together {
 /// Records that do not fit, in two topics if there are two.
 fn flood(tx: &mut Transaction<'_>, topics: &[Topic]) -> Result<()> {
     for topic in [&topics[0], &topics[topics.len() - 1]] {
-        tx.append(topic, Record::new(&vec![0; FLOOD]))?;
+        tx.append(topic, vec![0; FLOOD])?;
     }
     Ok(())
 }
