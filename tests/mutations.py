@@ -257,6 +257,21 @@ MUTATIONS = [
         ],
         faults("damage"), {},
     ),
+    (
+        "a transaction's checkpoints are stated before it",
+        [("src/store/transacting.rs", "commit_ending(store, &ending, &parts, self.facts.clone(), now)?;", "{\n            if !self.facts.is_empty() {\n                store.journal.commit(&self.facts)?;\n            }\n            commit_ending(store, &ending, &parts, Vec::new(), now)?\n        };")],
+        CRASH, SEEDS,
+    ),
+    (
+        "a transaction forgets to state the end of a topic",
+        [("src/store/catalog.rs", "facts.extend(ending.iter().map(|topic| {", "facts.extend(ending.iter().take(0).map(|topic| {")],
+        CRASH, SEEDS,
+    ),
+    (
+        "a transaction's facts and records are two records of the journal",
+        [("src/journal/journal.rs", "        let mut payload = transaction(events);\n        redo(&mut payload)?;\n        let payloads = [payload];\n        let mut book = self.book();\n", "        let mut payload = transaction(&[]);\n        redo(&mut payload)?;\n        let payloads = [payload];\n        let mut book = self.book();\n        if !events.is_empty() {\n            self.append(&mut book, &[transaction(events)], self.0.reserve())?;\n        }\n")],
+        CRASH, SEEDS,
+    ),
 ]
 
 

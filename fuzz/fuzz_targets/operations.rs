@@ -1,7 +1,7 @@
 //! Operation sequences: the crash model of `tests/crash`, whose every throw of the dice is a byte.
 //!
-//! The first byte chooses the kind of program (which of them wait with every append, have few files, or
-//! batches over partitions) and the chance of the simulated disk; what follows is thrown. What must hold
+//! The first byte chooses the kind of program (which of them wait with every append, have few files,
+//! batches over partitions, or transactions) and the chance of the simulated disk; what follows is thrown. What must hold
 //! is what the model checks after every crash.
 
 #![no_main]
@@ -32,6 +32,10 @@ mod run;
 mod script;
 #[path = "../../tests/crash/subs.rs"]
 mod subs;
+#[path = "../../tests/crash/tally.rs"]
+mod tally;
+#[path = "../../tests/crash/transact.rs"]
+mod transact;
 #[path = "../../tests/crash/wide.rs"]
 mod wide;
 

@@ -59,6 +59,9 @@ impl Run<'_> {
         if self.joint && self.dice.percent(15) {
             return self.joint_step();
         }
+        if self.transacts && self.dice.percent(15) {
+            return self.transaction_step();
+        }
         if self.retained && self.dice.percent(12) {
             return self.retain();
         }
@@ -80,7 +83,7 @@ impl Run<'_> {
         }
     }
 
-    fn pass_time(&mut self) -> Check {
+    pub fn pass_time(&mut self) -> Check {
         let millis = self.dice.pick(&[1, 300, 1_500, 60_000]);
         self.clock.advance(Duration::from_millis(millis));
         if self.dice.percent(10) {
@@ -98,7 +101,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn order_fault(&mut self) -> Check {
+    pub fn order_fault(&mut self) -> Check {
         self.troubled = true;
         let fault = match self.dice.below(10) {
             0..5 => {
@@ -165,7 +168,7 @@ impl Run<'_> {
         (count > 0).then(|| all[self.dice.below(count) as usize].clone())
     }
 
-    fn create(&mut self) -> Check {
+    pub fn create(&mut self) -> Check {
         let name = self.dice.pick(&TOPICS);
         if self.topics.contains_key(name) {
             return Ok(());
@@ -206,7 +209,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn delete(&mut self) -> Check {
+    pub fn delete(&mut self) -> Check {
         let Some(name) = self.some_topic() else {
             return Ok(());
         };
@@ -233,7 +236,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn finish(&mut self) -> Check {
+    pub fn finish(&mut self) -> Check {
         let Some(name) = self.some_topic() else {
             return Ok(());
         };

@@ -1,7 +1,7 @@
 //! Whole stores on a simulated machine that stops, forgets and fails, against a plain model.
 //!
 //! A seed makes a program: topics are made, finished and deleted, records and batches appended,
-//! subscriptions committed, all while syncs fail, the disk is full, and the machine stops at any
+//! subscriptions committed, and all of that as one in transactions, while syncs fail, the disk is full, and the machine stops at any
 //! call, also while it recovers from the stop before. After every reopening the store must hold
 //! what was acknowledged, and nothing else but the one batch that was in doubt.
 //!
@@ -20,6 +20,8 @@ mod retain;
 mod run;
 mod script;
 mod subs;
+mod tally;
+mod transact;
 mod wide;
 
 use std::any::Any;
@@ -29,8 +31,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::Check;
-use run::{Run, Tally};
+use run::Run;
 use script::{Notes, Script};
+use tally::Tally;
 
 /// How many seeds are run where nobody asks for more.
 const SEEDS: u64 = 200;
@@ -140,38 +143,10 @@ fn what_was_acknowledged_survives_every_crash_and_nothing_else_appears() {
     }
     let seeds: Vec<u64> = FOUND.iter().copied().chain(0..count).collect();
     let (tally, found) = play_all(&seeds);
-    let share = |part: u64| part * 100 / tally.images.max(1);
-    let shares = [
-        ("unsynced sectors", share(tally.sectors)),
-        ("rolls", share(tally.rolls)),
-        ("second crashes", share(tally.second)),
-        ("failed syncs", share(tally.syncs)),
-        ("pending redo", share(tally.redo)),
-        ("unsynced names", share(tally.names)),
-    ];
     println!("{count} seeds, {} images", tally.images);
-    for (what, share) in shares {
-        println!("{share:3} % with {what}");
-    }
-    println!("{} transactions in doubt were whole", tally.joint);
-    let copied = tally.copied;
-    println!("{copied} with redo of a failed log in a file of its own");
-    let gone = tally.gone;
-    println!("{gone} with the beginning of a partition gone");
-    let used = tally.used;
-    println!("{used} with a segment of the journal on its way to be used again");
-    let older = tally.older;
-    println!("{older} last lives with a file put back as it was before");
+    tally.print();
     assert!(found.is_empty(), "{}", found.join("\n\n"));
-    assert!(count < 200 || tally.joint > 0);
-    assert!(count < 200 || gone > 0, "nothing was ever let go of");
-    assert!(count < 200 || older > 0, "no file was put back");
-    assert!(count < 3000 || copied > 0, "no log that failed needed redo");
-    assert!(count < 3000 || used > 0, "no segment was used again");
-    for (what, share) in &shares[..5] {
-        let enough = count < 200 || *share >= 10;
-        assert!(enough, "{share} % of the images have {what}");
-    }
+    tally.is_enough_for(count);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::tally::Kinds;
 use tidelog::{Durability, OwnedRecord, Record, StoredRecord, Timestamp, TopicOptions};
 
 /// What a check says: nothing, or what is wrong.
@@ -181,30 +182,51 @@ impl Part {
     }
 }
 
-/// A batch over several partitions that is in doubt: all of it is there, or nothing.
+/// What was to happen as one and is in doubt, a transaction or a batch over partitions: all of it is
+/// there, or nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Joint {
-    /// Where it ends in each of its partitions.
-    pub ends: Vec<(usize, u64)>,
-    /// It ends its topic, too.
-    pub finish: bool,
+    /// Where it ends, by topic and partition.
+    pub ends: BTreeMap<(String, u32), u64>,
+    /// The topics that end with it.
+    pub finishes: Vec<String>,
+    /// The checkpoints that it moves, by topic and subscription.
+    pub commits: BTreeMap<(String, String), Vec<u64>>,
     /// Whether the part of it that was looked at first is there.
-    seen: Option<bool>,
+    pub seen: Option<bool>,
+    /// What it is counted as.
+    pub kinds: Kinds,
 }
 
 impl Joint {
     /// A part of it is there, or not: as any other.
-    pub fn see(&mut self, what: &str, there: bool) -> Check {
+    fn see(&mut self, what: &str, there: bool) -> Check {
         if *self.seen.get_or_insert(there) != there {
-            return Err(format!("half a batch: {what}, {there}"));
+            return Err(format!("half a transaction: {what}, {there}"));
         }
         Ok(())
     }
 
     /// The partition of that number holds so many records.
-    pub fn see_part(&mut self, number: usize, records: u64) -> Check {
-        match self.ends.iter().find(|(part, _)| *part == number) {
-            Some((_, end)) => self.see(&format!("partition {number}"), records >= *end),
+    pub fn see_part(&mut self, name: &str, number: u32, records: u64) -> Check {
+        match self.ends.get(&(name.to_owned(), number)) {
+            Some(end) => self.see(&format!("{name}/{number}"), records >= *end),
+            None => Ok(()),
+        }
+    }
+
+    /// The topic has ended, or not.
+    pub fn see_end(&mut self, name: &str, finished: bool) -> Check {
+        match self.finishes.iter().any(|it| it == name) {
+            true => self.see(&format!("the end of {name}"), finished),
+            false => Ok(()),
+        }
+    }
+
+    /// The subscription stands there.
+    pub fn see_commit(&mut self, name: &str, sub: &str, committed: &[u64]) -> Check {
+        match self.commits.get(&(name.to_owned(), sub.to_owned())) {
+            Some(moved) => self.see(&format!("{sub} of {name}"), moved == committed),
             None => Ok(()),
         }
     }
@@ -259,7 +281,6 @@ pub struct Topic {
     pub finishing: bool,
     /// A delete, a finish or a transaction is in doubt: until the reopen anything is refused.
     pub stuck: bool,
-    pub joint: Option<Joint>,
     pub parts: Vec<Part>,
     pub subs: BTreeMap<String, Sub>,
     /// Where the records of a key go.
@@ -281,7 +302,6 @@ impl Topic {
             finished: false,
             finishing: false,
             stuck: false,
-            joint: None,
             parts: vec![Part::default(); partitions as usize],
             subs: BTreeMap::new(),
             homes: BTreeMap::new(),

@@ -111,6 +111,9 @@ impl Run<'_> {
         for name in self.topics.keys().cloned().collect::<Vec<_>>() {
             whole &= self.see_topic(&store, &name)?;
         }
+        if whole {
+            self.settle_together();
+        }
         let health = store.health();
         if !health.damage.is_empty() || health.journal_damaged > 0 {
             return Err(format!("damage: {health:?}"));
@@ -138,8 +141,8 @@ impl Run<'_> {
                 return Err(format!("topic {name}: {} partitions", info.partitions));
             }
             topic.there = There::Yes;
-            if let Some(joint) = topic.joint.as_mut().filter(|joint| joint.finish) {
-                joint.see("the end of its topic", info.finished)?;
+            if let Some(joint) = &mut self.doubt {
+                joint.see_end(name, info.finished)?;
             }
             topic.finished = info.finished;
             topic.finishing = false;
@@ -190,9 +193,9 @@ impl Run<'_> {
             let known = known.ok_or("no such subscription")?;
             let settled = known.settle(&committed, opened.is_paused());
             settled.map_err(|wrong| format!("{name} {sub}: {wrong}"))?;
-        }
-        if let Some(topic) = self.topics.get_mut(name).filter(|_| whole) {
-            self.tally.joint += u64::from(topic.joint.take().is_some());
+            if let Some(joint) = &mut self.doubt {
+                joint.see_commit(name, &sub, &committed)?;
+            }
         }
         Ok(whole)
     }
@@ -209,8 +212,8 @@ impl Run<'_> {
         part.begin(first).map_err(place)?;
         part.settle(&found, self.whole).map_err(place)?;
         let records = part.sure.len() as u64;
-        if let Some(joint) = &mut topic.joint {
-            joint.see_part(number as usize, records).map_err(place)?;
+        if let Some(joint) = &mut self.doubt {
+            joint.see_part(name, number, records).map_err(place)?;
         }
         self.look_up(partition, name).map_err(place)
     }

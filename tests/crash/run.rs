@@ -11,9 +11,10 @@ use tidelog::{Error, Store, StoreOptions};
 
 use crate::acks::Acked;
 use crate::dice::Dice;
-use crate::model::{Check, Topic};
+use crate::model::{Check, Joint, Topic};
 use crate::older::Copy;
 use crate::script::Notes;
+use crate::tally::Tally;
 use crate::wide::{Bulk, bulk_of};
 
 /// One seed in so many waits with every append; the others are relaxed.
@@ -22,46 +23,6 @@ const STRICT: u64 = 3;
 const TIGHT: u64 = 8;
 /// Where the store lies.
 pub const ROOT: &str = "/store";
-
-/// What the crashes of all seeds left behind.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Tally {
-    pub images: u64,
-    pub sectors: u64,
-    pub names: u64,
-    pub rolls: u64,
-    pub second: u64,
-    pub syncs: u64,
-    pub redo: u64,
-    /// Transactions in doubt that turned out whole.
-    pub joint: u64,
-    /// Images with a redo file of a failed log.
-    pub copied: u64,
-    /// Images in which something was let go of.
-    pub gone: u64,
-    /// Images with a file of the journal that is on its way to be used again.
-    pub used: u64,
-    /// Last lives with a file as it was.
-    pub older: u64,
-}
-
-#[cfg(not(fuzzing))]
-impl Tally {
-    pub fn add(&mut self, other: Tally) {
-        self.images += other.images;
-        self.sectors += other.sectors;
-        self.names += other.names;
-        self.rolls += other.rolls;
-        self.second += other.second;
-        self.syncs += other.syncs;
-        self.redo += other.redo;
-        self.joint += other.joint;
-        self.copied += other.copied;
-        self.used += other.used;
-        self.gone += other.gone;
-        self.older += other.older;
-    }
-}
 
 /// One seed on its way.
 pub struct Run<'a> {
@@ -94,6 +55,10 @@ pub struct Run<'a> {
     pub relaxed: bool,
     /// There are batches over several partitions.
     pub joint: bool,
+    /// There are transactions over topics and subscriptions.
+    pub transacts: bool,
+    /// The transaction, or batch over partitions, that is in doubt: behind one the journal takes nothing.
+    pub doubt: Option<Joint>,
     /// Topics let go of what is old.
     pub retained: bool,
     /// Of appends that did not wait.
@@ -132,6 +97,8 @@ impl<'a> Run<'a> {
             even: seed % 8 == 7 && bulk_of(seed).is_none(),
             relaxed: !seed.is_multiple_of(STRICT),
             joint: matches!(seed % 4, 0 | 3),
+            transacts: matches!(seed % 5, 1 | 3),
+            doubt: None,
             retained: matches!(seed % 7, 5 | 6) && bulk_of(seed).is_none(),
             acks: Vec::new(),
             whole: true,

@@ -5,7 +5,7 @@ use tidelog::{Error, Position, Start, Subscription};
 use crate::model::{Check, Sub, There};
 use crate::run::{Run, in_doubt};
 
-const NAMES: [&str; 2] = ["archive", "alarm"];
+pub const NAMES: [&str; 2] = ["archive", "alarm"];
 
 /// What is done at the end.
 enum Deed {
@@ -53,7 +53,7 @@ impl Run<'_> {
     }
 
     /// Opens a subscription, which stands where it must.
-    fn subscribe(&mut self, name: &str, sub: &str) -> Check<Option<Subscription>> {
+    pub fn subscribe(&mut self, name: &str, sub: &str) -> Check<Option<Subscription>> {
         let failed = self.journal_failed();
         let latest = self.dice.percent(30);
         let start = if latest {
@@ -115,16 +115,10 @@ impl Run<'_> {
             self.say(format!("resume {sub}"));
             return Ok((Deed::Pause(false), opened.resume()));
         }
-        self.learn(name)?;
-        let mut at = self.topics[name].subs[sub].committed.clone();
-        for _ in 0..self.dice.below(12) {
-            match self.read_one(name, opened, &mut at)? {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => return Ok((Deed::Nothing, Err(error))),
-            }
-        }
-        self.say(format!("{sub} stands at {at:?}"));
+        let at = match self.read_some(name, sub, opened)? {
+            Ok(at) => at,
+            Err(error) => return Ok((Deed::Nothing, Err(error))),
+        };
         if self.relaxed
             && self.dice.percent(30)
             && let Some((all, done)) = self.commit_ahead(name, sub, opened)
@@ -145,6 +139,26 @@ impl Run<'_> {
             8 => (Deed::Pause(true), opened.pause()),
             _ => (Deed::Nothing, Ok(())),
         })
+    }
+
+    /// Reads some records; where it stands then.
+    pub fn read_some(
+        &mut self,
+        name: &str,
+        sub: &str,
+        opened: &mut Subscription,
+    ) -> Check<Result<Vec<u64>, Error>> {
+        self.learn(name)?;
+        let mut at = self.topics[name].subs[sub].committed.clone();
+        for _ in 0..self.dice.below(12) {
+            match self.read_one(name, opened, &mut at)? {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        self.say(format!("{sub} stands at {at:?}"));
+        Ok(Ok(at))
     }
 
     /// Goes to the end of what is durable. That may be more than before: opening a file may park a
