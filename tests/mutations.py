@@ -109,6 +109,61 @@ MUTATIONS = [
         ["cargo", "test", "--test", "retention", "cuts"], {},
     ),
     (
+        "a plan does not mind what a required subscription has not committed",
+        [("src/store/retention/plan.rs", "match (retention.required, facts.required) {", "match (retention.required, facts.required.filter(|_| false)) {")],
+        ["cargo", "test", "--test", "retention", "required"], {},
+    ),
+    (
+        "what is kept for a required subscription is kept for ever",
+        [("src/store/retention/plan.rs", "(behind >= limit).then_some(Reason::HardLimit)", "(behind >= limit && false).then_some(Reason::HardLimit)")],
+        ["cargo", "test", "--test", "retention", "required"], {},
+    ),
+    (
+        "an audit leaves out the last segment that goes",
+        [("src/store/retention/mod.rs", "    let plan = planned(store, topic, &log, true)?;\n    Ok(", "    let mut plan = planned(store, topic, &log, true)?;\n    plan.removals.pop();\n    Ok(")],
+        ["cargo", "test", "--test", "retention", "random"], {},
+    ),
+    (
+        "retention leaves one segment that it says it removes",
+        [("src/store/retention/mod.rs", "    begin(store, &log, done.start)?;\n", "    let one = done.removals.last().map(|last| (last.segments.start, last.offsets.start));\n    begin(store, &log, one)?;\n")],
+        ["cargo", "test", "--test", "retention", "random"], {},
+    ),
+    (
+        "files go although somebody copies them",
+        [("src/partition/retain.rs", "let kept = removing.is_kept();", "let kept = removing.is_kept() && false;")],
+        faults("backup"), {},
+    ),
+    (
+        "a copy sees half of a transaction",
+        [("src/store/transaction.rs", "let whole = store.whole.read().unwrap_or_else(PoisonError::into_inner);", "let whole = drop::<PoisonError<()>>;")],
+        faults("backup"), {},
+    ),
+    (
+        "a copy gets its name before the names in it are synced",
+        [("src/store/backup.rs", "            .copy_to(first, standing, storage.as_ref(), &dir, made)?;\n        self.sync(&dir)?;", "            .copy_to(first, standing, storage.as_ref(), &dir, made)?;")],
+        faults("backup"), {},
+    ),
+    (
+        "what stands in for a segment stands for none of its offsets",
+        [("src/partition/mending.rs", "let (epoch, next) = behind.map_or((1, self.next), |it| (it.epoch, it.base));", "let (epoch, next) = behind.map_or((1, self.next), |it| (it.epoch, self.next));")],
+        faults("mend"), {},
+    ),
+    (
+        "what stands in for the end does not reach as far as was promised",
+        [("src/partition/mending.rs", "let next = chain.next.max(promised);", "let next = chain.next.max(promised.min(0));")],
+        faults("mend"), {},
+    ),
+    (
+        "a repair that states an end leaves what the journal holds out of the files",
+        [("src/partition/mending.rs", "        lay(site, promises)?;\n", "        let _ = lay;\n")],
+        faults("mend"), {},
+    ),
+    (
+        "a repair writes over a header that it has not kept",
+        [("src/partition/mending.rs", "let copied = copy.write_at(&page[..read], 0).and_then(|()| copy.sync());", "let copied = copy.sync();")],
+        faults("mend"), {},
+    ),
+    (
         "what lies below a log's beginning stays after a crash",
         [("src/partition/leftover.rs", "                if self.promises.start.is_some() {", "                if self.promises.start.is_some() && false {")],
         faults("removal"), {},

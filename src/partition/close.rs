@@ -93,9 +93,9 @@ impl Log {
     /// Removes the segments that lie wholly below `offset`, lowest first and by one caller at a time.
     /// One leaves the list when its removal is durable, and only then does the next one go: so a
     /// failure leaves a chain without a hole, and the next call begins where this one ended. The
-    /// active segment stays.
+    /// active segment stays. For the journal alone, of which nobody keeps segments for a copy.
     pub(crate) fn remove_below(&self, offset: u64) -> Result<()> {
-        let mut one = self.segments.removing();
+        let _one = self.segments.removing();
         loop {
             let links = self.segments.now();
             let [lowest, next, ..] = links.as_slice() else {
@@ -107,9 +107,6 @@ impl Log {
             }
             self.first.fetch_max(base, Ordering::AcqRel);
             self.show_first(base, next.number);
-            if one.is_put_off(offset) {
-                return Ok(());
-            }
             if !self.unname(lowest)? {
                 return Ok(());
             }

@@ -35,12 +35,10 @@ pub(crate) struct Kept(Arc<Log>);
 impl Drop for Kept {
     fn drop(&mut self) {
         let log = &self.0;
-        let put_off = log.segments.unkeep();
-        let mut removed = put_off.map_or(Ok(()), |offset| log.remove_below(offset));
-        if log.has_stuck() {
-            removed = removed.and(log.start_at(0, 0));
-        }
-        if let Err(error) = removed {
+        log.segments.unkeep();
+        if log.has_stuck()
+            && let Err(error) = log.start_at(0, 0)
+        {
             tracing::warn!(log = log.site.log, %error, "cannot be removed yet");
         }
     }

@@ -289,21 +289,11 @@ pub(crate) struct Removing {
     pub(crate) stuck: Vec<u32>,
     /// How many need those files that are there.
     keepers: usize,
-    /// Below which offset segments would have been removed by now.
-    put_off: Option<u64>,
 }
 
 impl Removing {
     /// Whether files have to stay for now.
     pub(crate) fn is_kept(&self) -> bool {
-        self.keepers > 0
-    }
-
-    /// Whether what lies below that offset has to stay for now.
-    pub(crate) fn is_put_off(&mut self, offset: u64) -> bool {
-        if self.keepers > 0 {
-            self.put_off = self.put_off.max(Some(offset));
-        }
         self.keepers > 0
     }
 }
@@ -326,14 +316,9 @@ impl Segments {
         self.removing().keepers += 1;
     }
 
-    /// One fewer needs them: below which offset they go, if that was put off and nobody needs them.
-    pub(crate) fn unkeep(&self) -> Option<u64> {
-        let mut removing = self.removing();
-        removing.keepers -= 1;
-        match removing.keepers {
-            0 => removing.put_off.take(),
-            _ => None,
-        }
+    /// One fewer needs them.
+    pub(crate) fn unkeep(&self) {
+        self.removing().keepers -= 1;
     }
 
     /// The list as it is now.

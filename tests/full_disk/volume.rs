@@ -57,7 +57,18 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// One that is as small as its kind can be.
     pub fn new(ground: Ground) -> Volume {
+        let least = match ground.kind {
+            Kind::Tmpfs => 32,
+            Kind::Ext4 => 48,
+            Kind::Xfs => 320,
+            Kind::Btrfs => 128,
+        };
+        Volume::with_megabytes(ground, least)
+    }
+
+    pub fn with_megabytes(ground: Ground, megabytes: u64) -> Volume {
         assert!(
             rustix::process::geteuid().is_root(),
             "this test mounts file systems, and must run as root"
@@ -67,18 +78,18 @@ impl Volume {
             ground,
         };
         if ground.kind == Kind::Tmpfs {
-            volume.mount("32m", &["-t", "tmpfs", "-o", "size=32m", "tmpfs"]);
+            volume.mount_tmpfs(megabytes);
             return volume;
         }
         // The image lies in memory: what is tested is the file system, not the disk below it.
-        volume.mount("image", &["-t", "tmpfs", "-o", "size=600m", "tmpfs"]);
+        volume.mount_tmpfs(megabytes + 64);
         let image = volume.dir().join("image");
-        let (megabytes, make): (u64, &[&str]) = match ground.kind {
+        let make: &[&str] = match ground.kind {
             Kind::Tmpfs => unreachable!("made above"),
             // Without what it keeps for root, who runs this.
-            Kind::Ext4 => (48, &["mkfs.ext4", "-q", "-m", "0"]),
-            Kind::Xfs => (320, &["mkfs.xfs", "-q"]),
-            Kind::Btrfs => (128, &["mkfs.btrfs", "-q"]),
+            Kind::Ext4 => &["mkfs.ext4", "-q", "-m", "0"],
+            Kind::Xfs => &["mkfs.xfs", "-q"],
+            Kind::Btrfs => &["mkfs.btrfs", "-q"],
         };
         let file = File::create(&image).unwrap();
         file.set_len(megabytes << 20).unwrap();
@@ -89,6 +100,11 @@ impl Volume {
         let path = image.to_str().unwrap().to_owned();
         volume.mount("loop", &["-o", "loop", &path]);
         volume
+    }
+
+    fn mount_tmpfs(&mut self, megabytes: u64) {
+        let size = format!("size={megabytes}m");
+        self.mount("memory", &["-t", "tmpfs", "-o", &size, "tmpfs"]);
     }
 
     /// Mounts with these arguments on a new folder.

@@ -67,6 +67,11 @@ pub const CASES: &[Case] = &[
         make: crate::snapshot::make,
         subscriptions: &[("t", "archive")],
     },
+    Case {
+        name: "keeping",
+        make: crate::keeping::make,
+        subscriptions: crate::keeping::SUBSCRIPTIONS,
+    },
 ];
 
 /// A machine of its own. Rounds run on the thread that waits, so that nothing is left to chance.
@@ -142,7 +147,7 @@ fn append_quakes(topic: &Topic, lines: std::ops::Range<usize>) {
 }
 
 /// A long payload, most of which is zero and so not packed.
-fn hollow(length: usize) -> Vec<u8> {
+pub fn hollow(length: usize) -> Vec<u8> {
     let mut payload = vec![0; length];
     payload[0] = b'<';
     *payload.last_mut().unwrap() = b'>';

@@ -10,6 +10,7 @@
 //! which leaves those that are there alone.
 
 mod cases;
+mod keeping;
 mod pack;
 mod patch;
 mod refusals;

@@ -145,7 +145,9 @@ fn log_is_refused(newer: &Newer) -> bool {
 
 /// The errors met by whoever reads a partition.
 fn errors(partition: &Partition) -> Vec<Error> {
-    match partition.read(0..u64::MAX) {
+    // What retention has removed is no damage.
+    let first = partition.first().unwrap_or(0);
+    match partition.read(first..u64::MAX) {
         Ok(records) => records.take(1000).filter_map(Result::err).collect(),
         Err(error) => vec![error],
     }
@@ -347,7 +349,8 @@ fn names(text: &str) -> Vec<(usize, &str)> {
     let mut at = 0;
     for part in text.split('"') {
         let behind = &text[at + part.len()..];
-        let is_field = behind.starts_with("\":") && part != "event";
+        // What is quoted within a text is none of the journal's.
+        let is_field = behind.starts_with("\":") && part != "event" && !part.ends_with('\\');
         if is_field || text[..at].ends_with("\"event\":\"") {
             found.push((at, part));
         }

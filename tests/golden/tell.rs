@@ -138,13 +138,29 @@ fn short(payload: &[u8]) -> String {
 }
 
 fn subscription(told: &mut String, topic: &Topic, name: &str) {
-    let held = topic.subscribe(name).unwrap();
+    let mut held = topic.subscribe(name).unwrap();
     let paused = held.is_paused();
     write!(told, "subscription {name}: paused {paused}, committed").unwrap();
     for partition in 0..topic.partitions() {
         write!(told, " {}", held.committed(partition).unwrap()).unwrap();
     }
     told.push('\n');
+    let stored = topic.subscriptions().unwrap();
+    let stored = stored.iter().find(|it| it.name == name).unwrap();
+    for span in &stored.expired {
+        let (partition, offsets) = (span.partition, span.offsets.clone());
+        writeln!(told, "  expired {partition}: {offsets:?}").unwrap();
+    }
+    if stored.filter.is_some() || stored.sampling.is_some() {
+        told.push_str("  given");
+        while let Some(record) = held.next().unwrap() {
+            if record.payload() != LATER.as_bytes() {
+                let (partition, offset) = (record.position().partition(), record.offset());
+                write!(told, " {partition}@{offset}").unwrap();
+            }
+        }
+        told.push('\n');
+    }
 }
 
 /// An error with paths from the store's folder on.

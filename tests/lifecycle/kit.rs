@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tidelog::{Partition, Record, Result, Store, Topic, TopicOptions};
 
+use crate::memory;
+
 /// A folder of its own, in which a store may lie.
 #[derive(Debug)]
 pub struct Place {
@@ -20,10 +22,7 @@ impl Place {
 
     /// The same in memory, where there is a folder for that: syncs cost nothing there.
     pub fn quick() -> Place {
-        match Path::new("/dev/shm") {
-            memory if memory.is_dir() => Place::below(memory),
-            _ => Place::new(),
-        }
+        Place::below(&memory::folder())
     }
 
     fn below(folder: &Path) -> Place {

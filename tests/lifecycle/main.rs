@@ -9,6 +9,8 @@ mod child;
 #[path = "../common/mod.rs"]
 mod common;
 mod kit;
+#[path = "../common/memory.rs"]
+mod memory;
 mod process;
 
 mod boundaries;

@@ -9,6 +9,8 @@ pub mod catalog;
 pub mod check;
 pub mod claims;
 pub mod look;
+#[path = "../common/memory.rs"]
+mod memory;
 pub mod parts;
 pub mod readers;
 pub mod stamp;

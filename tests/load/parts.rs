@@ -10,6 +10,8 @@ use std::{fs, io, thread};
 
 use tidelog::sys::{Backend, Disk, Mode};
 
+use super::memory;
+
 const PART: &str = "TIDELOG_LOAD_PART";
 
 /// The words that tell this process its part, if it has one.
@@ -99,12 +101,7 @@ pub fn judge(test: &str, words: &[String]) -> Result<String, String> {
 
 /// A new folder in memory, of this process. Those of processes that died go.
 pub fn in_memory(name: &str) -> io::Result<PathBuf> {
-    let base = Path::new("/dev/shm");
-    let base = if base.is_dir() {
-        base.to_owned()
-    } else {
-        env::temp_dir()
-    };
+    let base = memory::folder();
     for entry in fs::read_dir(&base)? {
         let entry = entry?;
         let other = entry.file_name().into_string().unwrap_or_default();

@@ -10,6 +10,7 @@ use tidelog::{OwnedRecord, Record, Store, TopicOptions};
 
 use crate::child::{self, Other};
 use crate::kit::records;
+use crate::memory;
 
 /// So many kills, where nobody says how many.
 const KILLS: u64 = 500;
@@ -22,11 +23,7 @@ const PLAIN: &str = "kills::a_processor_without_transactions_repeats_records_whe
 
 /// A folder that costs no syncs, where there is such a thing.
 fn in_memory() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    match memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    }
+    tempfile::tempdir_in(memory::folder()).unwrap()
 }
 
 /// Makes the input, and the topics that the processor writes to.

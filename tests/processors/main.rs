@@ -9,6 +9,8 @@ mod machine;
 
 mod kills;
 mod kit;
+#[path = "../common/memory.rs"]
+mod memory;
 mod policy;
 mod quakes;
 mod running;
