@@ -6,7 +6,7 @@ use super::journal::{LIMITS, PROMISES};
 use super::rounds::{stamp, writables};
 use super::snapshot::Snapshot;
 use crate::error::Result;
-use crate::partition::{Log, Setting, Site};
+use crate::partition::{Log, Patience, Setting, Site};
 
 /// Writes a journal where there is none, durably but for its folder's name: that of an owner who states
 /// all facts of the fold and closes the store. `setting` has no threads.
@@ -24,7 +24,7 @@ pub(crate) fn write_anew(site: Site, mut setting: Setting, fold: &Fold) -> Resul
     let parts = Snapshot::of(fold, 1);
     for payload in [vec![epoch], parts, vec![closed]].concat() {
         let payloads = [payload];
-        log.write(&mut writables(&payloads)?, stamp)?;
+        log.write_keeping(&mut writables(&payloads)?, stamp, 0, Patience::default())?;
     }
     log.drain()?;
     log.finish_close().map(|_| ())

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::full::Patience;
 use super::held::Lacks;
 use super::log::Log;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::options::Durability;
 use crate::segment::{Room, Writable};
 
 impl Log {
-    /// As [`Log::write`], but where that would wait for room it is [`Error::TopicFull`]. What may still block is what the disk takes to open the file of a log
+    /// As [`Log::write_keeping`], but where that would wait for room it is [`Error::TopicFull`]. What may still block is what the disk takes to open the file of a log
     /// that was parked.
     pub(crate) async fn write_async(
         self: &Arc<Self>,
@@ -33,7 +34,9 @@ impl Log {
     async fn wait_for_async(self: &Arc<Self>, lacks: Lacks, room: Room) -> Result<()> {
         let over = || self.gate.is_over();
         match lacks {
-            _ if self.setting.flusher.is_inline() => self.wait_for(lacks, room, &mut None),
+            _ if self.setting.flusher.is_inline() => {
+                self.wait_for(lacks, room, &mut Patience::default())
+            }
             Lacks::Settling => {
                 let seen = self.settled_bytes.get();
                 self.hurry();
@@ -43,7 +46,9 @@ impl Log {
                 self.settled_bytes.past(seen, enough).await;
                 Ok(())
             }
-            Lacks::Segment if self.is_parked() => self.wait_for(lacks, room, &mut None),
+            Lacks::Segment if self.is_parked() => {
+                self.wait_for(lacks, room, &mut Patience::default())
+            }
             Lacks::Room => self.check_room(room),
             Lacks::Segment => {
                 let seen = self.want_spare(room)?;

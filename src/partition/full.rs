@@ -1,5 +1,7 @@
 //! How much a log may hold.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::appender::Appender;
@@ -7,6 +9,37 @@ use super::log::Log;
 use crate::error::{Error, Result};
 use crate::segment::Room;
 use crate::sync::Ordering;
+
+/// How long a call waits for what only others can bring about: as long as the topic says, from the
+/// first such wait on.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    until: Option<Instant>,
+    given_up: Option<Arc<AtomicBool>>,
+}
+
+impl Patience {
+    /// Not at all.
+    pub(crate) fn none() -> Patience {
+        Patience {
+            until: Some(Instant::now()),
+            given_up: None,
+        }
+    }
+
+    /// No longer than until this is set; who sets it [says so](Log::ask_patience).
+    pub(crate) fn unless(given_up: Arc<AtomicBool>) -> Patience {
+        Patience {
+            until: None,
+            given_up: Some(given_up),
+        }
+    }
+
+    fn is_given_up(&self) -> bool {
+        let given_up = self.given_up.as_ref();
+        given_up.is_some_and(|it| it.load(Ordering::Acquire))
+    }
+}
 
 impl Log {
     /// Whether there is room for a batch among the bytes that the log may hold: `false` if it is to
@@ -42,10 +75,10 @@ impl Log {
         })
     }
 
-    /// Waits for room, as long as the topic says.
-    pub(super) fn wait_room(&self, room: Room, patience: &mut Option<Instant>) -> Result<()> {
+    /// Waits for room, as long as the topic says and who waits wants to.
+    pub(super) fn wait_room(&self, room: Room, patience: &mut Patience) -> Result<()> {
         let wait = self.limits.load().full_wait.unwrap_or_default();
-        let deadline = *patience.get_or_insert_with(|| Instant::now() + wait);
+        let deadline = *patience.until.get_or_insert_with(|| Instant::now() + wait);
         loop {
             let (freed, seen) = self.freed.heard();
             self.gate.appends(&self.site)?;
@@ -53,11 +86,17 @@ impl Log {
             let Some(full) = full else {
                 return Ok(());
             };
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || patience.is_given_up() {
                 return Err(full);
             }
-            freed.wait_past(seen, Some(deadline), || self.gate.is_over());
+            let stop = || self.gate.is_over() || patience.is_given_up();
+            freed.wait_past(seen, Some(deadline), stop);
         }
+    }
+
+    /// Has those who wait for room look whether they still want to.
+    pub(crate) fn ask_patience(&self) {
+        self.freed.make();
     }
 
     /// What a future is told that would have to wait for room, and has no clock for that.
@@ -66,15 +105,14 @@ impl Log {
     }
 
     /// Counts the bytes of the segments before the one that is written to, which only a log with a
-    /// limit needs to know. A segment of which nothing can be known counts for nothing.
+    /// limit needs to know.
     pub(super) fn count(&self, appender: &Appender) {
         if self.limits.load().total.is_none() {
             return;
         }
         let links = self.segments.now();
         let pairs = links.iter().zip(links.iter().skip(1));
-        let bytes = pairs.filter_map(|(link, next)| link.sums(&self.site, next).ok());
-        let mut bytes: u64 = bytes.map(|(bytes, _)| bytes).sum();
+        let mut bytes: u64 = pairs.map(|(link, next)| link.bytes(&self.site, next)).sum();
         if let (None, Some(last)) = (appender.identity(), links.last())
             && let Ok(start) = last.records_at(&self.site)
         {

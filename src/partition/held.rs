@@ -7,9 +7,9 @@
 
 use std::ops::Range;
 use std::sync::{Arc, MutexGuard};
-use std::time::Instant;
 
 use super::appender::Appender;
+use super::full::Patience;
 use super::log::{Log, Unlocked};
 use super::park::Wanted;
 use crate::error::{Error, Result, Span};
@@ -43,13 +43,12 @@ pub(crate) struct Held<'a> {
 
 impl Log {
     /// Waits for what the log lacked; nothing is held meanwhile.
-    /// Until when it waits for what only others can bring about stands in `patience`, from the first
-    /// such wait of a call on.
+    /// What only others can bring about it waits for as long as the `patience` of the call lasts.
     pub(crate) fn wait_for(
         self: &Arc<Self>,
         lacks: Lacks,
         room: Room,
-        patience: &mut Option<Instant>,
+        patience: &mut Patience,
     ) -> Result<()> {
         self.gate.appends(&self.site)?;
         match lacks {
@@ -66,7 +65,7 @@ impl Log {
         now: i64,
         lacks: Lacks,
         room: Room,
-        patience: &mut Option<Instant>,
+        patience: &mut Patience,
     ) -> Result<i64> {
         self.wait_for(lacks, room, patience)?;
         Ok(now.max(self.setting.clock.now()))

@@ -7,6 +7,7 @@ use super::appender::{Appender, Signature};
 use super::bells::{Bells, Call};
 use super::due::Demand;
 use super::following::Following;
+use super::full::Patience;
 use super::gate::Gate;
 use super::held::Lacks;
 use super::ledger::Ledger;
@@ -178,21 +179,14 @@ impl Log {
 
     /// Appends a batch and returns once it is written.
     ///
-    /// `stamp` fills in timestamps with the clock's reading, taken once.
-    pub(crate) fn write(
-        self: &Arc<Self>,
-        records: &mut [Writable<'_>],
-        stamp: impl FnOnce(&mut [Writable<'_>], i64),
-    ) -> Result<Range<u64>> {
-        self.write_keeping(records, stamp, 0)
-    }
-
-    /// The same, so that so many bytes stay free behind it, or the next segment is there.
+    /// `stamp` fills in timestamps with the clock's reading, taken once. So many bytes stay free behind
+    /// it, or the next segment is there.
     pub(crate) fn write_keeping(
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
         keep: u64,
+        mut patience: Patience,
     ) -> Result<Range<u64>> {
         let mut now = self.setting.clock.now();
         stamp(records, now);
@@ -200,7 +194,7 @@ impl Log {
             keep,
             ..Room::of(records)
         };
-        let (mut wanted, mut patience) = (None, None);
+        let mut wanted = None;
         loop {
             match self.attempt(records, room, now, &mut wanted)? {
                 Ok(offsets) => return Ok(offsets),
@@ -411,8 +405,8 @@ impl Log {
             nonce: self.setting.clock.random(),
             backend: self.setting.backend,
         };
-        let before = appender.active.as_ref();
-        let before = before.map_or(0, |active| active.place() - active.segment.start());
+        let active = appender.active.as_ref();
+        let before = active.map(|active| active.place() - active.segment.start());
         let segment = match appender.roll(&self.site, &mut spare, signature) {
             Ok(segment) => segment,
             Err(error) => {
@@ -420,7 +414,10 @@ impl Log {
                 return Err(error);
             }
         };
-        self.bytes_before.fetch_add(before, Ordering::Relaxed);
+        if let (Some(bytes), Some(ended)) = (before, self.segments.now().last()) {
+            ended.ended(bytes);
+            self.bytes_before.fetch_add(bytes, Ordering::Relaxed);
+        }
         // In this order: once the ledger knows, the one before may be let go of, and who reads in it
         // then asks its successor where it ends.
         self.segments.push(&Link::held(&segment));

@@ -11,7 +11,7 @@ use super::record::Record;
 use super::topic::{Partition, Topic};
 use crate::error::{Error, Result};
 use crate::options::Durability;
-use crate::partition::Log;
+use crate::partition::{Log, Patience};
 
 impl Topic {
     /// Appends a record and returns once it is durable.
@@ -220,7 +220,7 @@ impl Topic {
         let begun = Instant::now();
         let caps = self.inner.caps();
         self.check_waits(caps)?;
-        let written = self.write(records, caps)?;
+        let written = self.write(records, caps, Patience::default())?;
         if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
             log.wait_durable(offsets.clone())?;
             log.append_times().add(begun.elapsed());
@@ -230,7 +230,7 @@ impl Topic {
     }
 
     fn append_written(&self, records: &[Record<'_>]) -> Result<Ack> {
-        let written = self.write(records, self.inner.caps())?;
+        let written = self.write(records, self.inner.caps(), Patience::default())?;
         Ok(self.acked(written))
     }
 

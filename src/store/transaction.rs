@@ -8,13 +8,12 @@
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
 
 use super::inner::Inner;
 use crate::error::{Error, Result};
 use crate::flush::{Claims, DirtyLog};
 use crate::journal::{Event, failed};
-use crate::partition::{Copied, Held, Lacks, Log};
+use crate::partition::{Copied, Held, Lacks, Log, Patience};
 use crate::segment::{Room, Writable};
 
 /// What goes to one log.
@@ -44,11 +43,13 @@ pub(super) fn commit(
     parts: &[Part<'_>],
     events: &[Event],
     mut now: i64,
+    mut patience: Patience,
 ) -> Result<Vec<Range<u64>>> {
     let mut wanted = Vec::new();
     // Who ends a topic holds the catalog, without which nobody can make room: that is not waited for.
-    let ends = parts.iter().any(|part| part.last);
-    let mut patience = ends.then(Instant::now);
+    if parts.iter().any(|part| part.last) {
+        patience = Patience::none();
+    }
     loop {
         let logs = parts
             .iter()

@@ -5,7 +5,9 @@ mod common;
 #[path = "../machine/mod.rs"]
 mod machine;
 
+mod audits;
 mod background;
+mod clocks;
 mod cuts;
 mod full;
 mod kit;
