@@ -25,10 +25,14 @@ pub(crate) fn is_serving() -> bool {
 
 /// Does something that others wait for, and that may wake somebody.
 pub(crate) fn serving<T>(act: impl FnOnce() -> T) -> T {
-    let before = SERVING.replace(true);
-    let done = act();
-    SERVING.set(before);
-    done
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            SERVING.set(self.0);
+        }
+    }
+    let _before = Before(SERVING.replace(true));
+    act()
 }
 
 /// The duty of a crew, for one log.
@@ -261,7 +265,8 @@ impl Crew {
         if !self.shared.queue().claim(log.id()) {
             return false;
         }
-        let next = catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
+        let act = AssertUnwindSafe(|| serving(act));
+        let next = catch_unwind(act).unwrap_or_else(|panic| {
             log.abandon(self.shared.name, panic_message(panic.as_ref()));
             Next::Rest
         });
@@ -316,7 +321,11 @@ impl Crew {
         }
         drop(queue);
         let logs = logs.into_iter().map(|log| (log, Next::Rest)).collect();
-        Claims { crew: self, logs }
+        Claims {
+            crew: self,
+            logs,
+            before: SERVING.replace(true),
+        }
     }
 
     /// Waits until nobody who assists is in the middle of a duty.
@@ -329,10 +338,13 @@ impl Crew {
     }
 }
 
-/// Logs that a caller has claimed: nobody runs a duty of theirs until this is dropped.
+/// Logs that a caller has claimed: nobody runs a duty of theirs until this is dropped. Until then the
+/// thread, which it stays on, is in the middle of one.
 pub(crate) struct Claims<'a> {
     crew: &'a Crew,
     logs: Vec<(Arc<dyn DirtyLog>, Next)>,
+    /// Whether it was before.
+    before: bool,
 }
 
 impl Claims<'_> {
@@ -368,6 +380,7 @@ impl Drop for Claims<'_> {
         }
         drop(queue);
         self.crew.shared.left();
+        SERVING.set(self.before);
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn write_anew(site: Site, mut setting: Setting, fold: &Fold) -> Resul
     let parts = Snapshot::of(fold, 1);
     for payload in [vec![epoch], parts, vec![closed]].concat() {
         let payloads = [payload];
-        log.write(&mut writables(&payloads)?, stamp, &mut Patience::default())?;
+        log.write_keeping(&mut writables(&payloads)?, stamp, 0, Patience::default())?;
     }
     log.drain()?;
     log.finish_close().map(|_| ())

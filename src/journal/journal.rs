@@ -287,14 +287,13 @@ impl Journal {
     /// segment yet; the offset of the first.
     fn append(&self, book: &mut Book, payloads: &[Vec<u8>], keep: u64) -> Result<u64> {
         let mut records = writables(payloads)?;
-        let mut written =
-            self.log()
-                .write_keeping(&mut records, stamp, keep, &mut Patience::default());
+        let log = self.log();
+        let write =
+            |records: &mut Vec<_>| log.write_keeping(records, stamp, keep, Patience::default());
+        let mut written = write(&mut records);
         if matches!(written, Err(Error::StorageFull { .. })) && self.log().lacks_room() {
             self.0.make_room(book)?;
-            written = self
-                .log()
-                .write_keeping(&mut records, stamp, keep, &mut Patience::default());
+            written = write(&mut records);
         }
         let written = written.inspect_err(|error| {
             if let Error::InDoubt { cause, .. } = error {

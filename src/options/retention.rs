@@ -12,7 +12,14 @@ use crate::error::{Error, Result};
 /// little more than it is told to: at most a quarter of the age, since the segment that is written to
 /// ends after so long, idle or not, and about a quarter of the bytes, which is how long its new
 /// segments may get. The age is counted by the clock of the process that appended, whatever times the
-/// records have; bytes are those of records, with keys and headers.
+/// records have; bytes are those of records, with keys and headers, or those of the file where a segment
+/// does not tell.
+///
+/// What was appended while that clock was ahead does not wait until the time has come that it showed. Once
+/// the clock has been set right, its age counts from the next append to a later segment; where there is
+/// none, from when the process that owns the store first saw that the time is still to come, which it does
+/// within [`StoreOptions::retention_interval`](crate::StoreOptions::retention_interval), and anew after
+/// each opening.
 ///
 /// # Examples
 ///

@@ -14,7 +14,7 @@ use crate::options::Durability;
 use crate::segment::{Room, Writable};
 
 impl Log {
-    /// As [`Log::write`], but where that would wait for room it is [`Error::TopicFull`]. What may still block is what the disk takes to open the file of a log
+    /// As [`Log::write_keeping`], but where that would wait for room it is [`Error::TopicFull`]. What may still block is what the disk takes to open the file of a log
     /// that was parked.
     pub(crate) async fn write_async(
         self: &Arc<Self>,

@@ -10,7 +10,9 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 
 use super::attach::still;
+use super::holding::Tip;
 use super::log::Log;
+use super::mark::Mark;
 use super::plan::Promises;
 use super::reach::Reach;
 use crate::board::{DELETED, FAILED, FINISHED, Lookout, Marks, Seen};
@@ -60,6 +62,40 @@ impl Following {
     fn reach(&self) -> MutexGuard<'_, Reach> {
         // A panic while following leaves a place that was come by.
         self.reach.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The segments, as far as this process has come by them: when the last one was last appended to is
+    /// told by its slot, or by where the journal says that the log ended, if that is its end still.
+    pub(super) fn tip(&self, log: &Log, now: i64) -> Tip {
+        let reach = self.reach();
+        let links = log.segments.now();
+        let follower = reach.follower.as_ref();
+        let last = follower.map(|it| (it.segment().number(), it.segment().start(), it.end()));
+        drop(reach);
+        let mut tip = Tip {
+            links,
+            open: Arc::default(),
+            start: last.map(|(_, start, _)| start),
+            place: last.map_or(0, |(_, _, end)| end.place),
+            next: last.map_or(0, |(_, _, end)| end.next),
+            last_append: None,
+            began: None,
+        };
+        let Some((number, _, end)) = last else {
+            return tip;
+        };
+        let header = log.site.header(number).ok().map(|(_, header)| header);
+        let slot = header.and_then(|header| header.seal.or(header.slots.slot));
+        let slot = slot.map(|slot| Mark::of(&slot));
+        let stated = self.says.promises().ok().and_then(|(it, _)| it.end);
+        let stated = stated.filter(|stated| stated.segment == number);
+        let mut marks = slot.into_iter().chain(stated.map(|stated| stated.mark));
+        let known = marks.find(|mark| mark.next == end.next);
+        tip.last_append = known.and_then(|mark| mark.last_append);
+        if known.is_none() {
+            tip.began = log.first_time(number, now);
+        }
+        tip
     }
 
     /// What the owner shows of the log, if it has it open.

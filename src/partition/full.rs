@@ -43,14 +43,10 @@ impl Log {
         })
     }
 
-    /// Waits for room, as long as the topic says.
+    /// Waits for room, as long as the topic says and who waits wants to.
     pub(super) fn wait_room(&self, room: Room, patience: &mut Patience) -> Result<()> {
         let wait = self.limits.load().full_wait.unwrap_or_default();
-        let until = patience.until();
-        let for_room = patience
-            .room_until
-            .get_or_insert_with(|| Instant::now() + wait);
-        let deadline = until.map_or(*for_room, |until| until.min(*for_room));
+        let deadline = patience.for_room(wait);
         loop {
             let (freed, seen) = self.freed.heard();
             self.gate.appends(&self.site)?;
@@ -58,11 +54,17 @@ impl Log {
             let Some(full) = full else {
                 return Ok(());
             };
-            if Instant::now() >= deadline {
+            if Instant::now() >= deadline || patience.is_given_up() {
                 return Err(full);
             }
-            freed.wait_past(seen, Some(deadline), || self.gate.is_over());
+            let stop = || self.gate.is_over() || patience.is_given_up();
+            freed.wait_past(seen, Some(deadline), stop);
         }
+    }
+
+    /// Has those who wait for room look whether they still want to.
+    pub(crate) fn ask_patience(&self) {
+        self.freed.make();
     }
 
     /// What a future is told that would have to wait for room, and has no clock for that.
@@ -71,15 +73,14 @@ impl Log {
     }
 
     /// Counts the bytes of the segments before the one that is written to, which only a log with a
-    /// limit needs to know. A segment of which nothing can be known counts for nothing.
+    /// limit needs to know.
     pub(super) fn count(&self, appender: &Appender) {
         if self.limits.load().total.is_none() {
             return;
         }
         let links = self.segments.now();
         let pairs = links.iter().zip(links.iter().skip(1));
-        let bytes = pairs.filter_map(|(link, next)| link.sums(&self.site, next).ok());
-        let mut bytes: u64 = bytes.map(|(bytes, _)| bytes).sum();
+        let mut bytes: u64 = pairs.map(|(link, next)| link.bytes(&self.site, next)).sum();
         if let (None, Some(last)) = (appender.identity(), links.last())
             && let Ok(start) = last.records_at(&self.site)
         {

@@ -20,6 +20,10 @@ pub(crate) struct Link {
     view: Mutex<Shown>,
     /// Bytes of its frames, and when it was last appended to: once its seal is there.
     sums: OnceLock<(u64, Option<i64>)>,
+    /// What it counts for among the bytes that the log may hold: once it has ended.
+    bytes: OnceLock<u64>,
+    /// Since when the time of its last append is known to be still to come, and where it ended then.
+    ahead: Mutex<Option<(u64, i64)>>,
 }
 
 /// How a segment is seen now.
@@ -31,50 +35,49 @@ struct Shown {
     parked: Option<(Identity, Mark)>,
 }
 
+impl Shown {
+    fn held(segment: &Arc<Segment>) -> Shown {
+        Shown {
+            open: Arc::downgrade(segment),
+            parked: None,
+        }
+    }
+}
+
 impl Link {
     /// A segment of which only the name has been seen.
     pub(crate) fn named(number: u32) -> Arc<Link> {
-        Arc::new(Link {
-            number,
-            header: OnceLock::new(),
-            view: Mutex::default(),
-            sums: OnceLock::new(),
-        })
+        Link::of(number, OnceLock::new(), Shown::default())
     }
 
     /// A segment of which the header has been read.
     pub(crate) fn known(header: Header) -> Arc<Link> {
-        Arc::new(Link {
-            number: header.identity.number,
-            header: OnceLock::from(header),
-            view: Mutex::default(),
-            sums: OnceLock::new(),
-        })
+        let number = header.identity.number;
+        Link::of(number, OnceLock::from(header), Shown::default())
     }
 
     /// A segment that is held open by the caller.
     pub(crate) fn held(segment: &Arc<Segment>) -> Arc<Link> {
-        Arc::new(Link {
-            number: segment.number(),
-            header: OnceLock::new(),
-            view: Mutex::new(Shown {
-                open: Arc::downgrade(segment),
-                parked: None,
-            }),
-            sums: OnceLock::new(),
-        })
+        Link::of(segment.number(), OnceLock::new(), Shown::held(segment))
     }
 
     /// A segment that is held open by the caller, and whose header need not be in its file.
     pub(crate) fn laid(header: Header, segment: &Arc<Segment>) -> Arc<Link> {
+        Link::of(
+            segment.number(),
+            OnceLock::from(header),
+            Shown::held(segment),
+        )
+    }
+
+    fn of(number: u32, header: OnceLock<Header>, shown: Shown) -> Arc<Link> {
         Arc::new(Link {
-            number: segment.number(),
-            header: OnceLock::from(header),
-            view: Mutex::new(Shown {
-                open: Arc::downgrade(segment),
-                parked: None,
-            }),
+            number,
+            header,
+            view: Mutex::new(shown),
             sums: OnceLock::new(),
+            bytes: OnceLock::new(),
+            ahead: Mutex::default(),
         })
     }
 
@@ -102,10 +105,7 @@ impl Link {
         if let Some(reader) = view.open.upgrade() {
             reader.retire();
         }
-        *view = Shown {
-            open: Arc::downgrade(segment),
-            parked: None,
-        };
+        *view = Shown::held(segment);
     }
 
     /// The offset of the segment's first record.
@@ -166,6 +166,39 @@ impl Link {
             Some(seal) => *self.sums.get_or_init(|| (bytes, seal.last_append)),
             None => (bytes, None),
         })
+    }
+
+    /// What the segment, which this one follows, counts for among the bytes that the log may hold, now
+    /// and when it is removed: the bytes of its frames, or, where its header does not tell them, those
+    /// of its file up to their end.
+    pub(crate) fn bytes(&self, site: &Site, successor: &Link) -> u64 {
+        let of_file = || -> Option<u64> {
+            let named = successor.header(site).ok()?.identity.predecessor;
+            named.map(|end| end.place)
+        };
+        let length = || -> Option<u64> {
+            let file = site.storage.open(&site.segment(self.number), Access::Read);
+            file.ok()?.len().ok()
+        };
+        *self.bytes.get_or_init(|| match self.sums(site, successor) {
+            Ok((bytes, _)) => bytes,
+            Err(_) => of_file().or_else(length).unwrap_or(0),
+        })
+    }
+
+    /// It has ended with so many bytes of frames.
+    pub(crate) fn ended(&self, bytes: u64) {
+        self.bytes.get_or_init(|| bytes);
+    }
+
+    /// From when its age counts, if it was last appended to then, by the clock of that time, and has
+    /// ended for now in front of the offset `next`: from then, or from when that was first found to be
+    /// still to come, `now` by a clock that has been set right, or set back.
+    pub(crate) fn counts_from(&self, last_append: i64, next: u64, now: i64) -> i64 {
+        let mut ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = ahead.filter(|(end, since)| *end == next && *since <= now);
+        *ahead = (last_append > now).then(|| since.unwrap_or((next, now)));
+        ahead.map_or(last_append, |(_, since)| since)
     }
 
     /// Where the records of the segment begin.

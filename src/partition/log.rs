@@ -183,23 +183,14 @@ impl Log {
 
     /// Appends a batch and returns once it is written.
     ///
-    /// `stamp` fills in timestamps with the clock's reading, taken once.
-    pub(crate) fn write(
-        self: &Arc<Self>,
-        records: &mut [Writable<'_>],
-        stamp: impl FnOnce(&mut [Writable<'_>], i64),
-        patience: &mut Patience,
-    ) -> Result<Range<u64>> {
-        self.write_keeping(records, stamp, 0, patience)
-    }
-
-    /// The same, so that so many bytes stay free behind it, or the next segment is there.
+    /// `stamp` fills in timestamps with the clock's reading, taken once. So many bytes stay free behind
+    /// it, or the next segment is there.
     pub(crate) fn write_keeping(
         self: &Arc<Self>,
         records: &mut [Writable<'_>],
         stamp: impl FnOnce(&mut [Writable<'_>], i64),
         keep: u64,
-        patience: &mut Patience,
+        mut patience: Patience,
     ) -> Result<Range<u64>> {
         let mut now = self.setting.clock.now();
         stamp(records, now);
@@ -209,9 +200,9 @@ impl Log {
         };
         let mut wanted = None;
         loop {
-            match self.attempt(records, room, now, &mut wanted, patience)? {
+            match self.attempt(records, room, now, &mut wanted, &mut patience)? {
                 Ok(offsets) => return Ok(offsets),
-                Err(lacks) => now = self.wait_from(now, lacks, room, patience)?,
+                Err(lacks) => now = self.wait_from(now, lacks, room, &mut patience)?,
             }
         }
     }
@@ -406,8 +397,8 @@ impl Log {
             nonce: self.setting.clock.random(),
             backend: self.setting.backend,
         };
-        let before = appender.active.as_ref();
-        let before = before.map_or(0, |active| active.place() - active.segment.start());
+        let active = appender.active.as_ref();
+        let before = active.map(|active| active.place() - active.segment.start());
         let segment = match appender.roll(&self.site, &mut spare, signature) {
             Ok(segment) => segment,
             Err(error) => {
@@ -415,7 +406,10 @@ impl Log {
                 return Err(error);
             }
         };
-        self.bytes_before.fetch_add(before, Ordering::Relaxed);
+        if let (Some(bytes), Some(ended)) = (before, self.segments.now().last()) {
+            ended.ended(bytes);
+            self.bytes_before.fetch_add(bytes, Ordering::Relaxed);
+        }
         // In this order: once the ledger knows, the one before may be let go of, and who reads in it
         // then asks its successor where it ends.
         self.segments.push(&Link::held(&segment));

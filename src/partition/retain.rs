@@ -12,30 +12,6 @@ use crate::flush::Next;
 use crate::segment::Room;
 use crate::sync::Ordering;
 
-/// A segment, with those behind it that nothing can begin with since their headers cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// The number of the segment.
-    pub(crate) number: u32,
-    /// Its first offset, and the one behind its last.
-    pub(crate) base: u64,
-    pub(crate) next: u64,
-    /// Bytes of its frames.
-    pub(crate) bytes: u64,
-    /// When it was last appended to, or a moment not before that; `None` if that is not known, or
-    /// never.
-    pub(crate) last_append: Option<i64>,
-}
-
-/// What a log holds: its pieces, of which the last one is written to or will be followed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Holding {
-    pub(crate) pieces: Vec<Piece>,
-    /// When the first record of the last piece was appended, or a moment not long after that; `None`
-    /// if that is not known.
-    pub(crate) began: Option<i64>,
-}
-
 /// The smallest batch there is: with room for that a segment can take over.
 const LEAST: Room = Room {
     bytes: 64,
@@ -44,97 +20,9 @@ const LEAST: Room = Room {
 };
 
 impl Log {
-    /// What the log holds now.
-    pub(crate) fn holding(&self) -> Result<Holding> {
-        self.gate.reads(&self.site)?;
-        if self.gate.failure().is_some() {
-            return Err(self.gate.failed(&self.site));
-        }
-        let (links, ledger, mark, identity, began) = {
-            let appender = self.lock();
-            let identity = appender.identity().copied();
-            (
-                self.segments.now(),
-                self.ledger.read(),
-                appender.mark,
-                identity,
-                appender.began,
-            )
-        };
-        let Some((last, ended)) = links.split_last() else {
-            return Ok(Holding::default());
-        };
-        let first = self.first.load(Ordering::Acquire);
-        let mut pieces: Vec<Piece> = Vec::with_capacity(links.len());
-        for (link, successor) in ended.iter().zip(&links[1..]) {
-            let done = ledger
-                .open
-                .iter()
-                .find(|it| it.segment.number() == link.number);
-            let sums = match done.and_then(|open| open.done.map(|done| (open, done))) {
-                Some((open, done)) => Ok((done.place - open.segment.start(), done.last_append)),
-                None => link.sums(&self.site, successor),
-            };
-            let base = link.base(&self.site);
-            if let Some(error) = sums.as_ref().err().or(base.as_ref().err()) {
-                tracing::warn!(log = self.site.log, number = link.number, %error, "not known");
-            }
-            let (bytes, last_append) = sums.unwrap_or((0, None));
-            match (base, pieces.last_mut()) {
-                (Err(_), Some(before)) => {
-                    before.bytes += bytes;
-                    // Not known: until what follows is too old.
-                    before.last_append = None;
-                }
-                (base, _) => pieces.push(Piece {
-                    number: link.number,
-                    base: base.unwrap_or(first),
-                    next: 0,
-                    bytes,
-                    last_append,
-                }),
-            }
-        }
-        let start = match identity {
-            Some(identity) => identity.layout.records_at,
-            None => last.records_at(&self.site)?,
-        };
-        pieces.push(Piece {
-            number: last.number,
-            base: last.base(&self.site)?,
-            next: mark.next,
-            bytes: mark.place.saturating_sub(start),
-            last_append: mark.last_append,
-        });
-        let mut later = None;
-        for piece in pieces.iter_mut().rev() {
-            if let Some((next, last_append)) = later {
-                piece.next = next;
-                piece.last_append = piece.last_append.or(last_append);
-            }
-            later = Some((piece.base, piece.last_append));
-        }
-        let began = began.or_else(|| self.began(last.number, mark.last_append));
-        Ok(Holding { pieces, began })
-    }
-
-    /// When the first record of the last segment was appended, as far as its own time tells: one that
-    /// the segment's last append contradicts is not believed. Who believes too early a time ends the
-    /// segment too early, which does no harm.
-    fn began(&self, number: u32, last_append: Option<i64>) -> Option<i64> {
-        let segment = self.numbered(number).ok().flatten()?;
-        let frame = segment.frame_at(segment.start()).ok().flatten()?;
-        let time = frame.timestamp();
-        let time = last_append.filter(|last| time <= *last).map(|_| time)?;
-        let mut appender = self.lock();
-        if appender.last.is_some_and(|last| last.number == number) {
-            appender.began = Some(time);
-        }
-        Some(time)
-    }
-
-    /// Ends the last segment, if it still is that of this number: another one takes over.
-    pub(crate) fn end_segment(self: &Arc<Self>, number: u32) -> Result<()> {
+    /// Ends the last segment, if it still is that of this number: another one takes over. Whether this
+    /// call has ended it.
+    pub(crate) fn end_segment(self: &Arc<Self>, number: u32) -> Result<bool> {
         let mut wanted = None;
         loop {
             self.check_kept()?;
@@ -143,11 +31,11 @@ impl Log {
                 let mut appender = self.lock();
                 self.check_kept()?;
                 if appender.last.is_none_or(|last| last.number != number) {
-                    return Ok(());
+                    return Ok(false);
                 }
                 if appender.parked.is_none() && self.roll(&mut appender, LEAST)? {
                     self.changed.store(true, Ordering::Release);
-                    return Ok(());
+                    return Ok(true);
                 }
             }
             wanted.get_or_insert_with(|| Wanted::by(self));
@@ -164,12 +52,18 @@ impl Log {
         }
     }
 
-    /// Sees to it that every segment below that number is safe in its own file, and that the header of
-    /// the one that follows them is.
-    pub(crate) fn settle_below(self: &Arc<Self>, number: u32) -> Result<()> {
+    /// Whether every segment below that number is safe in its own file, and so is the header of the one
+    /// that follows them.
+    pub(crate) fn is_settled_below(&self, number: u32) -> bool {
         // Who leaves the ledger was sealed, behind a sync of all that followed it.
         let open = self.ledger.read().open;
-        if open.iter().all(|open| open.segment.number() >= number) {
+        open.iter().all(|open| open.segment.number() >= number)
+    }
+
+    /// Sees to it that it is so. Whoever waits for records that this makes durable is woken by it, so no
+    /// lock may be held.
+    pub(crate) fn settle_below(self: &Arc<Self>, number: u32) -> Result<()> {
+        if self.is_settled_below(number) {
             return Ok(());
         }
         let claims = self.setting.flusher.claim(vec![self.as_dirty()]);
@@ -212,12 +106,11 @@ impl Log {
         }
         // Only a log with a limit counts.
         let limited = self.limits.load().total.is_some();
-        let bytes = |(link, next): (&Arc<Link>, &Arc<Link>)| link.sums(&self.site, next);
         let pairs = links.iter().zip(links.iter().skip(1)).take(gone.len());
         let bytes = pairs
             .filter(|_| limited)
-            .filter_map(|pair| bytes(pair).ok());
-        let bytes: u64 = bytes.map(|(bytes, _)| bytes).sum();
+            .map(|(link, next)| link.bytes(&self.site, next));
+        let bytes: u64 = bytes.sum();
         let mut failed = Ok(());
         // Before they go, so that nobody looks for one that has gone.
         self.segments.drop_below(number);

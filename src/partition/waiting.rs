@@ -1,5 +1,6 @@
 //! What an append waits for before it has the partition, for how long, and how often that was.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,9 @@ pub(crate) struct Patience {
     within: Option<Duration>,
     until: Option<Instant>,
     /// For room in a topic that is full.
-    pub(super) room_until: Option<Instant>,
+    room_until: Option<Instant>,
+    /// And no longer than until this is set.
+    given_up: Option<Arc<AtomicBool>>,
 }
 
 impl Patience {
@@ -30,12 +33,32 @@ impl Patience {
         }
     }
 
+    /// Not for room any more than until this is set; who sets it [says so](Log::ask_patience).
+    pub(crate) fn unless(given_up: Arc<AtomicBool>) -> Patience {
+        Patience {
+            given_up: Some(given_up),
+            ..Patience::default()
+        }
+    }
+
     /// Not at all for room, which only others can make.
     pub(crate) fn not_for_room() -> Patience {
         Patience {
             room_until: Some(Instant::now()),
             ..Patience::default()
         }
+    }
+
+    /// Until when it waits for room, if a topic says how long that is.
+    pub(super) fn for_room(&mut self, wait: Duration) -> Instant {
+        let until = self.until();
+        let room = *self.room_until.get_or_insert_with(|| Instant::now() + wait);
+        until.map_or(room, |until| until.min(room))
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        let given_up = self.given_up.as_ref();
+        given_up.is_some_and(|it| it.load(Ordering::Acquire))
     }
 
     /// How long, if not for as long as it takes.

@@ -222,7 +222,7 @@ impl Topic {
         let begun = Instant::now();
         let caps = self.inner.caps();
         self.check_waits(caps)?;
-        let written = self.write(records, caps, &mut Patience::default())?;
+        let written = self.write(records, caps, Patience::default())?;
         if let (Written::To(partition, offsets), Some(log)) = (&written, self.log_of(&written)) {
             log.wait_durable(offsets.clone())?;
             log.append_times().add(begun.elapsed());
@@ -233,7 +233,7 @@ impl Topic {
 
     fn append_written(&self, records: &[Record<'_>]) -> Result<Ack> {
         let within = self.store.shared().options.nowait_timeout;
-        let written = self.write(records, self.inner.caps(), &mut Patience::of(within))?;
+        let written = self.write(records, self.inner.caps(), Patience::of(within))?;
         Ok(self.acked(written))
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use smallvec::SmallVec;
 
@@ -40,19 +40,38 @@ enum Route {
     Spread(Vec<u32>),
 }
 
+/// A thread waits in the place of a future, until that is dropped.
+struct Waiting<'a> {
+    topic: Option<&'a Topic>,
+    given_up: Arc<AtomicBool>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(topic) = self.topic else {
+            return;
+        };
+        self.given_up.store(true, Ordering::Release);
+        // In a forked child the thread is not there, nor anybody who would let go of a lock.
+        if topic.store.shared().check_owner().is_ok() {
+            topic.inner.open_logs().for_each(|log| log.ask_patience());
+        }
+    }
+}
+
 impl Topic {
     /// Writes a batch: to one partition, or to several as a transaction.
     pub(super) fn write(
         &self,
         records: &[Record<'_>],
         caps: Caps,
-        patience: &mut Patience,
+        mut patience: Patience,
     ) -> Result<Written> {
         let mut writable = Batch::new();
         let partition = match self.prepare(records, caps, &mut writable)? {
             Route::Together(partition) => partition,
             Route::Spread(partitions) => {
-                let positions = self.write_spread(records, writable, &partitions)?;
+                let positions = self.write_spread(records, writable, &partitions, patience)?;
                 return Ok(Written::Durable(positions));
             }
         };
@@ -60,17 +79,16 @@ impl Topic {
         let log = match self.inner.log_if_open(partition) {
             Some(log) => log,
             None => {
-                opened = self.log_within(partition, patience)?;
+                opened = self.log_within(partition, &mut patience)?;
                 &opened
             }
         };
         let offsets = match records.is_empty() {
             true => nothing(log),
-            false => log.write(
-                &mut writable,
-                |writable, now| stamp(writable, records, now),
-                patience,
-            )?,
+            false => {
+                let stamp = |writable: &mut [Writable<'_>], now| stamp(writable, records, now);
+                log.write_keeping(&mut writable, stamp, 0, patience)?
+            }
         };
         Ok(Written::To(partition, offsets))
     }
@@ -96,11 +114,19 @@ impl Topic {
         }
     }
 
-    /// As [`Topic::write`], on a thread of its own.
+    /// As [`Topic::write`], on a thread of its own; it does not wait for room any more when the future
+    /// is dropped.
     async fn write_elsewhere(&self, records: &[Record<'_>], caps: Caps) -> Result<Written> {
         let owned = records.iter().cloned().map(Record::into_owned);
         let (topic, owned) = (self.clone(), owned.collect::<Vec<_>>());
-        offload(move || topic.write(&owned, caps, &mut Patience::default())).await
+        let mut waiting = Waiting {
+            topic: Some(self),
+            given_up: Arc::default(),
+        };
+        let patience = Patience::unless(Arc::clone(&waiting.given_up));
+        let written = offload(move || topic.write(&owned, caps, patience)).await;
+        waiting.topic = None;
+        written
     }
 
     /// A partition's log, opened elsewhere if it is not open yet.
@@ -131,12 +157,13 @@ impl Topic {
         records: &'r [Record<'_>],
         mut writable: Batch<'r>,
         routes: &[u32],
+        patience: Patience,
     ) -> Result<Positions> {
         let store = self.store.shared();
         let now = store.options.clock.now();
         stamp(&mut writable, records, now);
         let parts = self.parts(writable, routes)?;
-        let offsets = commit(store, &parts, &[], now)?;
+        let offsets = commit(store, &parts, &[], now, patience)?;
         Ok(self.positions(&parts, offsets, routes))
     }
 

@@ -15,6 +15,7 @@ use super::transaction::{Part, commit};
 use crate::error::{Error, Result};
 use crate::journal::{Event, RetentionSettings, TopicSettings, TopicState};
 use crate::options::{Retention, TopicOptions};
+use crate::partition::Patience;
 use crate::segment::Writable;
 use crate::sys::Storage;
 
@@ -156,7 +157,7 @@ pub(super) fn commit_ending(
             ..topic.state()
         })
     }));
-    let offsets = commit(store, parts, &facts, now)?;
+    let offsets = commit(store, parts, &facts, now, Patience::default())?;
     for topic in ending {
         topic.finished.store(true, Ordering::Release);
         for cell in &topic.logs {

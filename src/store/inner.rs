@@ -86,6 +86,9 @@ pub(crate) struct TopicInner {
     pub(super) deleted: AtomicBool,
     /// Subscriptions that somebody holds.
     pub(super) held: Mutex<BTreeSet<u64>>,
+    /// Held by who states where a log begins, and by who states that a subscription goes back, while he
+    /// looks at what the other has stated.
+    floors: Mutex<()>,
     /// What subscriptions have done, by their ids.
     totals: Mutex<BTreeMap<u64, Arc<Totals>>>,
 }
@@ -221,6 +224,7 @@ impl TopicInner {
             finished: AtomicBool::new(state.finished),
             deleted: AtomicBool::new(false),
             held: Mutex::new(BTreeSet::new()),
+            floors: Mutex::default(),
             totals: Mutex::default(),
         })
     }
@@ -328,6 +332,10 @@ impl TopicInner {
 
     pub(super) fn held(&self) -> MutexGuard<'_, BTreeSet<u64>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn floors(&self) -> MutexGuard<'_, ()> {
+        self.floors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Every log that is open, and, once the store was marked closed or the topic deleted, every

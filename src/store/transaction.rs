@@ -43,14 +43,13 @@ pub(super) fn commit(
     parts: &[Part<'_>],
     events: &[Event],
     mut now: i64,
+    mut patience: Patience,
 ) -> Result<Vec<Range<u64>>> {
     let mut wanted = Vec::new();
     // Who ends a topic holds the catalog, without which nobody can make room: that is not waited for.
-    let ends = parts.iter().any(|part| part.last);
-    let mut patience = match ends {
-        true => Patience::not_for_room(),
-        false => Patience::default(),
-    };
+    if parts.iter().any(|part| part.last) {
+        patience = Patience::not_for_room();
+    }
     loop {
         let logs = parts
             .iter()

@@ -330,7 +330,7 @@ impl Subscription {
         }
         let topic = self.topic.clone();
         let journal = &topic.store.shared().journal;
-        let end = journal.state(&self.checkpoints(moved))?;
+        let end = self.state_checkpoints(moved, !cursors.is_empty())?;
         self.note_committed(moved);
         self.go_to(cursors);
         journal.until(end).await

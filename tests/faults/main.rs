@@ -23,6 +23,7 @@ mod cuts;
 mod cutting;
 mod damage;
 mod ends;
+mod expiring;
 mod foreign;
 mod forked;
 mod full;

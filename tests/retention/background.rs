@@ -5,15 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidelog::{Retention, Store, StoreOptions};
 
-use crate::kit::{fill, range, small};
-
-fn until(what: &str, is_so: impl Fn() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
+use crate::kit::{fill, range, small, until};
 
 /// Segments go while others are written, by bytes, with nobody asking for it; so many at once are there
 /// that it shows, and never many more.

@@ -1,12 +1,17 @@
 //! A topic that is full: appends are refused, or wait for room.
 
+use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidelog::{Error, Record, Retention, TopicOptions};
+use tidelog::sys::{Access, Storage};
+use tidelog::{Error, Record, Retention, Store, TopicOptions};
 
-use crate::kit::{HOUR, fill, one, range, small};
-use crate::machine::Machine;
+use crate::kit::{HOUR, fill, one, range, small, until};
+use crate::machine::{Machine, ROOT};
 
 fn narrow() -> TopicOptions {
     small(Retention::forever()).max_total_bytes(40_000)
@@ -106,4 +111,75 @@ fn an_append_to_a_full_topic_waits_no_longer_than_it_is_told_to() {
     store.close().unwrap();
     assert!(matches!(writer.join().unwrap(), Err(Error::Closed)));
     drop(reads);
+}
+
+/// The header of a segment rots. What is in it counts for as long as it is there, also when the store is
+/// opened again, and no longer.
+#[test]
+fn a_segment_with_a_rotted_header_counts_until_it_goes() {
+    for reopened in [false, true] {
+        let machine = Machine::new(1);
+        let options = small(Retention::age(HOUR)).max_total_bytes(40_000);
+        let (mut store, mut topic) = machine.topic(options);
+        fill(&topic, 40);
+        let file = Path::new(ROOT).join("topics/t/000000-1/00000001.seg");
+        let rots = || {
+            let file = machine.sim.open(&file, Access::Write).unwrap();
+            file.write_at(&[0x5a; 600], 0).unwrap();
+        };
+        if reopened {
+            drop(topic);
+            store.close().unwrap();
+            rots();
+            store = machine.open();
+            topic = store.existing_topic("t").unwrap();
+        } else {
+            rots();
+        }
+        let full = topic.append(vec![7; 950]).unwrap_err();
+        assert!(matches!(full, Error::TopicFull { .. }), "{full}");
+        machine.pass(HOUR);
+        let done = topic.apply_retention().unwrap();
+        assert_eq!(done.partitions[0].failed, None);
+        assert_eq!(range(&topic), (40, 40));
+        fill(&topic, 40);
+        let full = topic.append(vec![7; 950]).unwrap_err();
+        assert!(matches!(full, Error::TopicFull { .. }), "{full}");
+        drop(topic);
+        store.close().unwrap();
+    }
+}
+
+/// A future that waits ten minutes for room is dropped: who waits in its place ends, and lets go of the
+/// store, at once; nothing of it is written when there is room.
+#[test]
+fn a_future_that_waits_for_room_and_is_dropped_leaves_nothing_behind() {
+    for spread in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        let store = Store::open(&path).unwrap();
+        let patient = narrow().partitions(2).max_total_bytes(80_000);
+        let patient = patient.wait_when_full(Duration::from_secs(600));
+        let topic = store.create_topic("t", patient).unwrap();
+        let first = topic.partition(0).unwrap();
+        for _ in 0..40 {
+            first.append(Record::new(vec![7; 950])).unwrap();
+        }
+        {
+            let mut context = Context::from_waker(Waker::noop());
+            let parts = if spread { vec![0, 1] } else { vec![0] };
+            let batch = parts.into_iter();
+            let batch = batch.map(|part| Record::new(vec![7; 950]).partition(part));
+            let mut append = pin!(topic.append_batch_async(batch));
+            assert!(append.as_mut().poll(&mut context).is_pending());
+            thread::sleep(Duration::from_millis(100));
+            assert!(append.as_mut().poll(&mut context).is_pending());
+        }
+        thread::sleep(Duration::from_millis(100));
+        assert!(first.truncate_before(20).unwrap() > 0);
+        assert_eq!(first.end().unwrap(), 40);
+        drop((first, topic, store));
+        // The last handle goes, and the store is closed by that.
+        until("it can be opened", || Store::open(&path).is_ok());
+    }
 }

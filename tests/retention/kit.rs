@@ -1,7 +1,7 @@
 //! A store on a simulated machine, and records of a thousand bytes in segments of ten or so.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidelog::sys::{Clock, Storage};
 use tidelog::{Partition, Record, Retention, Store, Timestamp, Topic, TopicOptions};
@@ -10,6 +10,15 @@ use crate::machine::{Machine, ROOT};
 
 pub const SECOND: Duration = Duration::from_secs(1);
 pub const HOUR: Duration = Duration::from_secs(3600);
+
+/// Waits for something that threads bring about.
+pub fn until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
 
 /// A topic whose segments hold a dozen records each.
 pub fn small(retention: Retention) -> TopicOptions {

@@ -5,8 +5,10 @@ mod common;
 #[path = "../machine/mod.rs"]
 mod machine;
 
+mod audits;
 mod background;
 mod beside;
+mod clocks;
 mod cuts;
 mod full;
 mod kit;

@@ -1,7 +1,5 @@
 //! What goes by age, by bytes, and by either.
 
-use std::time::Duration;
-
 use tidelog::{Error, Reason, Record, Retention, Start, Timestamp};
 
 use crate::kit::{HOUR, SECOND, apply, fill, fill_at, offsets, one, range, small};
@@ -240,20 +238,5 @@ fn a_reader_in_what_goes_reads_on_to_its_end() {
     cursor.seek(Start::Earliest).unwrap();
     assert_eq!(cursor.next().unwrap().unwrap().offset(), first);
     drop(cursor);
-    store.close().unwrap();
-}
-
-/// A clock that was set back keeps everything, and does no other harm.
-#[test]
-fn a_clock_that_is_set_back_removes_nothing() {
-    let machine = Machine::new(1);
-    let (store, topic) = machine.topic(small(Retention::age(HOUR)));
-    fill(&topic, 30);
-    machine.clock.jump(machine.now() - 7_200_000_000_000);
-    fill(&topic, 5);
-    assert!(apply(&topic).removals.is_empty());
-    machine.pass(Duration::from_secs(3 * 3600));
-    apply(&topic);
-    assert_eq!(range(&topic), (35, 35));
     store.close().unwrap();
 }

@@ -26,6 +26,9 @@ fn a_file_that_cannot_be_removed_keeps_no_other() {
         let done = store.apply_retention().unwrap();
         let failed = done.partitions[0].failed.as_deref().unwrap_or_default();
         assert!(failed.contains(stuck), "{done:?}");
+        // It tells what has gone, beside that.
+        assert_eq!(done.partitions[0].records(), 60);
+        assert_eq!(done.partitions[0].first, Some(60));
         assert_eq!(range(&topic), (60, 60));
         assert_eq!(
             machine.segments("t").len(),

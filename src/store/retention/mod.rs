@@ -100,22 +100,25 @@ impl PartitionAudit {
 }
 
 impl Store {
-    /// What [`Store::apply_retention`] would do now, to all topics.
+    /// What [`Store::apply_retention`] would do now, to all topics. In a store that is only read it is
+    /// what its owner would do, as far as that shows from outside: of a segment that is not settled yet,
+    /// and of which nothing tells when it was last appended to, it says that it stays.
     pub fn audit(&self) -> Result<Audit> {
         self.retained(audit)
     }
 
     /// Removes what has expired by the [`Retention`] of each topic, durably, and tells what that was.
     /// It is done in the background, too: a program need not call this. What goes wrong with one
-    /// partition is told there, and does not keep the others.
+    /// partition is told there, beside what went all the same, and does not keep the others.
     ///
     /// A crash at any moment leaves each partition as it was, or as it will be.
     pub fn apply_retention(&self) -> Result<Audit> {
+        self.shared().check_open()?;
         self.retained(apply)
     }
 
     fn retained(&self, look: Look) -> Result<Audit> {
-        self.shared().check_open()?;
+        refresh(self.shared())?;
         let topics: Vec<_> = self.shared().topics().values().cloned().collect();
         let each = topics
             .iter()
@@ -127,7 +130,8 @@ impl Store {
 
 impl Topic {
     /// What [`Topic::apply_retention`] would do now: exactly that, if nothing is appended, committed or
-    /// set in between. Nothing is changed.
+    /// set in between. Nothing is changed. A store that is only read tells it, too, as [`Store::audit`]
+    /// does.
     pub fn audit(&self) -> Result<Audit> {
         self.retained(audit)
     }
@@ -150,6 +154,7 @@ impl Topic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn apply_retention(&self) -> Result<Audit> {
+        self.store.shared().check_open()?;
         self.retained(apply)
     }
 
@@ -159,7 +164,7 @@ impl Topic {
     }
 
     fn retained(&self, look: Look) -> Result<Audit> {
-        self.store.shared().check_open()?;
+        refresh(self.store.shared())?;
         self.inner.check_there()?;
         let partitions = each(self.store.shared(), &self.inner, look).collect();
         Ok(Audit { partitions })
@@ -185,6 +190,17 @@ fn each<'a>(
     })
 }
 
+/// A store that is only read sees what its owner has changed.
+fn refresh(store: &Inner) -> Result<()> {
+    match &store.reading {
+        Some(reading) => {
+            store.check_not_closed()?;
+            reading.refresh(store)
+        }
+        None => store.check_open(),
+    }
+}
+
 /// Tells what would be done.
 fn audit(store: &Inner, topic: &TopicInner, partition: u32) -> Result<PartitionAudit> {
     let log = store.log(topic, partition)?;
@@ -192,31 +208,34 @@ fn audit(store: &Inner, topic: &TopicInner, partition: u32) -> Result<PartitionA
     Ok(PartitionAudit::of(topic, partition, plan, log.first()))
 }
 
-/// Does it.
+/// Does it. Nothing is held while a log is opened, or ends a segment.
 fn apply(store: &Inner, topic: &TopicInner, partition: u32) -> Result<PartitionAudit> {
     let _span = tracing::debug_span!("retain", topic = &*topic.name, partition).entered();
-    // One at a time: the journal never says that a log begins before where it began.
-    let _one = store.catalog()?;
     store.check_open()?;
-    topic.check_there()?;
     let log = store.log(topic, partition)?;
-    let mut done = planned(store, topic, &log, true)?;
-    let mut ended = Ok(());
-    if let Some(number) = done.rolls {
-        ended = log.end_segment(number);
-        // What was appended meanwhile lies in the segment that has ended, or behind it.
-        let rolls = done.rolls.filter(|_| ended.is_ok());
-        done = Plan {
-            rolls,
-            ..planned(store, topic, &log, false)?
-        };
+    let rolls = planned(store, topic, &log, true)?.rolls;
+    let ended = rolls.map_or(Ok(false), |number| log.end_segment(number));
+    if let Some(number) = rolls {
         log.settle_below(number.saturating_add(1))?;
     }
-    begin(store, &log, done.start)?;
-    let failed = ended.err().map(|error| error.to_string());
+    // What was appended meanwhile lies in the segment that has ended, or behind it.
+    let again = || match planned(store, topic, &log, rolls.is_none())? {
+        plan if plan.rolls.is_none() => Ok(plan),
+        // It has become old just now.
+        Plan { .. } => Ok(Plan {
+            due: Some(store.options.clock.now()),
+            ..planned(store, topic, &log, false)?
+        }),
+    };
+    let (plan, removed) = begin(store, topic, &log, again)?;
+    let plan = Plan {
+        rolls: rolls.filter(|_| matches!(ended, Ok(true))),
+        ..plan
+    };
+    let failed = ended.map(drop).and(removed).err();
     Ok(PartitionAudit {
-        failed,
-        ..PartitionAudit::of(topic, partition, done, log.first())
+        failed: failed.map(|error| error.to_string()),
+        ..PartitionAudit::of(topic, partition, plan, log.first())
     })
 }
 
@@ -248,22 +267,43 @@ fn required(store: &Inner, topic: &TopicInner, partition: u32) -> Option<u64> {
     })
 }
 
-/// Lets a log begin with this segment and offset: first that is stated, durably, then files go.
-fn begin(store: &Inner, log: &Arc<Log>, start: Option<(u32, u64)>) -> Result<()> {
-    let Some((segment, offset)) = start else {
-        return match log.has_stuck() {
-            true => log.start_at(0, 0),
-            false => Ok(()),
+/// Lets a log begin where a plan says: first that is stated, durably, then files go. The plan that was
+/// made, and what became of the files.
+fn begin(
+    store: &Inner,
+    topic: &TopicInner,
+    log: &Arc<Log>,
+    plan: impl Fn() -> Result<Plan>,
+) -> Result<(Plan, Result<()>)> {
+    loop {
+        // Before anything is held: it may take long, and whoever is woken by it may close the store.
+        if let Some((segment, _)) = plan()?.start {
+            log.settle_below(segment)?;
+        }
+        // One at a time: the journal never says that a log begins before where it began.
+        let _one = store.catalog()?;
+        store.check_open()?;
+        topic.check_there()?;
+        let floors = topic.floors();
+        let plan = plan()?;
+        let Some((segment, offset)) = plan.start else {
+            let stuck = log.has_stuck().then(|| log.start_at(0, 0));
+            return Ok((plan, stuck.unwrap_or(Ok(()))));
         };
-    };
-    log.settle_below(segment)?;
-    store.journal.commit(&[Event::Start(LogStart {
-        log: log.site().log,
-        segment,
-        offset,
-    })])?;
-    tracing::info!(log = log.site().log, segment, offset, "begins there");
-    log.start_at(segment, offset)
+        if !log.is_settled_below(segment) {
+            // More has to go by now.
+            continue;
+        }
+        let stated = store.journal.state(&[Event::Start(LogStart {
+            log: log.site().log,
+            segment,
+            offset,
+        })])?;
+        drop(floors);
+        store.journal.wait(stated)?;
+        tracing::info!(log = log.site().log, segment, offset, "begins there");
+        return Ok((plan, log.start_at(segment, offset)));
+    }
 }
 
 impl Partition {
@@ -295,7 +335,6 @@ impl Partition {
     /// ```
     pub fn truncate_before(&self, offset: u64) -> Result<u64> {
         let store = self.topic.store.shared();
-        let _one = store.catalog()?;
         store.check_open()?;
         let log = self.topic.log(self.number)?;
         let end = log.durable();
@@ -307,7 +346,13 @@ impl Partition {
                 end,
             });
         }
-        begin(store, &log, before(&log.holding()?, offset))?;
-        Ok(log.first())
+        let (_, removed) = begin(store, &self.topic.inner, &log, || {
+            let start = before(&log.holding()?, offset);
+            Ok(Plan {
+                start,
+                ..Plan::default()
+            })
+        })?;
+        removed.map(|()| log.first())
     }
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod filter;
 mod info;
+mod reset;
 mod sampling;
 mod sieve;
 mod totals;
@@ -335,73 +336,11 @@ impl Subscription {
         committed.ok_or_else(|| self.topic.inner.partition_unknown(partition))
     }
 
-    /// Reads on from another place, durably: it becomes the committed one, also where that is a
-    /// step back.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::PartitionNeeded`] for an offset on a topic with several partitions,
-    /// [`Error::BeyondEnd`] for one behind the last record, [`Error::OffsetExpired`] for
-    /// one that retention has removed.
-    pub fn reset(&mut self, start: Start) -> Result<()> {
-        let cursors: Vec<_> = (0..).zip(self.topic.cursors(start)?).collect();
-        self.store_checkpoints(&self.reset_to(&cursors)?)?;
-        self.go_to(cursors);
-        Ok(())
-    }
-
-    /// As [`Subscription::reset`], of one partition: the others stay where they are.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use tidelog::{Start, Store, TopicOptions};
-    /// # let dir = tempfile::tempdir()?;
-    /// # let store = Store::open(dir.path().join("data"))?;
-    /// let orders = store.create_topic("orders", TopicOptions::new().partitions(2))?;
-    /// orders.partition(1)?.append_batch(["one", "two"])?;
-    /// let mut kitchen = orders.subscribe("kitchen")?;
-    /// kitchen.reset_partition(1, Start::Offset(1))?;
-    /// assert_eq!(kitchen.next()?.expect("it is there").text()?, "two");
-    /// # drop(kitchen);
-    /// # store.close()?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn reset_partition(&mut self, partition: u32, start: Start) -> Result<()> {
-        let cursor = self.topic.partition(partition)?.cursor(start)?;
-        let cursors = vec![(partition, cursor)];
-        self.store_checkpoints(&self.reset_to(&cursors)?)?;
-        self.go_to(cursors);
-        Ok(())
-    }
-
     /// Reads these partitions from there on.
     pub(super) fn go_to(&mut self, cursors: Vec<(u32, Cursor)>) {
         for (partition, cursor) in cursors {
             self.cursors[partition as usize] = cursor;
         }
-    }
-
-    /// The checkpoints of a reset to where these cursors stand.
-    pub(super) fn reset_to(&self, cursors: &[(u32, Cursor)]) -> Result<Vec<(u32, u64)>> {
-        let mut moved = Vec::new();
-        for (partition, cursor) in cursors {
-            let partition = *partition;
-            let (log, asked) = (cursor.log(), cursor.offset());
-            if asked > log.written() {
-                return Err(Error::BeyondEnd {
-                    topic: self.topic.name().to_owned(),
-                    partition,
-                    asked,
-                    end: log.written(),
-                });
-            }
-            if asked < log.first() {
-                return Err(log.expired(asked));
-            }
-            moved.push((partition, asked));
-        }
-        Ok(moved)
     }
 
     /// Stops delivery, durably, until it is resumed.
@@ -442,11 +381,19 @@ impl Subscription {
     }
 
     fn store_checkpoints(&mut self, moved: &[(u32, u64)]) -> Result<()> {
+        self.store(moved, false)
+    }
+
+    fn store(&mut self, moved: &[(u32, u64)], resets: bool) -> Result<()> {
         for (partition, next) in moved {
             // A checkpoint is durable only where its records are.
             self.topic.log(*partition)?.flush_to(*next)?;
         }
-        self.state_facts(&self.checkpoints(moved))?;
+        self.check_there()?;
+        if !moved.is_empty() {
+            let stated = self.state_checkpoints(moved, resets)?;
+            self.topic.store.shared().journal.wait(stated)?;
+        }
         self.note_committed(moved);
         Ok(())
     }

@@ -2,13 +2,13 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use tidelog::{Audit, Error, PartitionAudit, Reason, Store, Topic};
+use tidelog::{Audit, Error, Partition, PartitionAudit, Reason, Store, Topic};
 
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::out::{Out, count, thousands};
-use crate::store::with_existing;
+use crate::store::{reading, with_existing};
 
 /// Say what has expired, remove it, or trim a partition by hand
 #[derive(Debug, Args)]
@@ -22,7 +22,8 @@ pub(crate) struct Retention {
 }
 
 const EXAMPLES: &str = "\
-The process that owns a store applies its retention by itself, so these need the store for themselves.
+The process that owns a store applies its retention by itself. An audit looks from beside it, as far as that
+is possible; to apply and to truncate need the store for themselves.
 
 Examples:
   tidelog retention audit
@@ -88,44 +89,42 @@ fn reason(reason: Reason) -> &'static str {
 
 impl Retention {
     pub(crate) fn run(&self) -> Result<Exit> {
-        with_existing(&self.common.store, |store| match &self.what {
-            What::Audit { topic } => {
+        let path = &self.common.store;
+        match &self.what {
+            What::Audit { topic } => reading(path, |store| {
                 let audit = of(store, topic.as_deref(), Topic::audit, Store::audit);
                 self.print(&audit?, "would go")
-            }
-            What::Apply { topic } => {
-                let done = of(
-                    store,
-                    topic.as_deref(),
-                    Topic::apply_retention,
-                    Store::apply_retention,
-                );
+            }),
+            What::Apply { topic } => with_existing(path, |store| {
+                let apply = (Topic::apply_retention, Store::apply_retention);
+                let done = of(store, topic.as_deref(), apply.0, apply.1);
                 self.print(&done?, "went")
-            }
+            }),
             What::Truncate {
                 topic,
                 partition,
                 before,
-            } => {
+            } => with_existing(path, |store| {
                 let partition = store.existing_topic(topic)?.partition(*partition)?;
-                let first = partition.truncate_before(*before)?;
-                let mut out = Out::new();
-                match self.common.json {
-                    true => out.json(&serde_json::json!({
-                        "topic": topic,
-                        "partition": partition.number(),
-                        "first": first,
-                    }))?,
-                    false => out.line(format!(
-                        "{topic}/{}: begins at {}",
-                        partition.number(),
-                        thousands(first)
-                    ))?,
-                }
-                out.flush()?;
-                Ok(Exit::Success)
-            }
-        })
+                self.truncate(&partition, *before)
+            }),
+        }
+    }
+
+    fn truncate(&self, partition: &Partition, before: u64) -> Result<Exit> {
+        let (topic, number) = (partition.topic().name(), partition.number());
+        let first = partition.truncate_before(before)?;
+        let mut out = Out::new();
+        match self.common.json {
+            true => out.json(&serde_json::json!({
+                "topic": topic,
+                "partition": number,
+                "first": first,
+            }))?,
+            false => out.line(format!("{topic}/{number}: begins at {}", thousands(first)))?,
+        }
+        out.flush()?;
+        Ok(Exit::Success)
     }
 
     fn print(&self, audit: &Audit, verb: &str) -> Result<Exit> {
@@ -180,8 +179,12 @@ fn json(it: &PartitionAudit) -> PartitionJson<'_> {
 
 fn text(it: &PartitionAudit, verb: &str) -> String {
     let place = format!("{}/{}", it.topic, it.partition);
-    if let Some(failed) = &it.failed {
-        return format!("{place}: {failed}");
+    let failed = it
+        .failed
+        .as_ref()
+        .map(|failed| format!("{place}: {failed}"));
+    if let Some(failed) = failed.as_ref().filter(|_| it.removals.is_empty()) {
+        return failed.clone();
     }
     let records = count(it.records(), "record", "records");
     let mut reasons: Vec<_> = it.removals.iter().map(|it| reason(it.reason)).collect();
@@ -190,8 +193,13 @@ fn text(it: &PartitionAudit, verb: &str) -> String {
         true => String::new(),
         false => format!(", by {}", reasons.join(" and ")),
     };
-    format!(
+    let told = format!(
         "{place}: {records} {verb}, {} bytes{by}",
         thousands(it.bytes())
-    )
+    );
+    [told]
+        .into_iter()
+        .chain(failed)
+        .collect::<Vec<_>>()
+        .join("\n")
 }

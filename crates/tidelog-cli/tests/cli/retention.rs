@@ -43,3 +43,22 @@ fn what_an_audit_says_goes_then() {
         Some(3)
     );
 }
+
+/// The owner of the store is at work: an audit tells from beside it what would go, and to apply is refused.
+#[test]
+fn an_audit_needs_no_store_for_itself() {
+    let place = Place::new();
+    let store = tidelog::Store::open(place.store()).unwrap();
+    let week = tidelog::TopicOptions::new().retention(tidelog::Retention::days(7));
+    let topic = store.create_topic("t", week).unwrap();
+    topic.append("one").unwrap();
+    let audit = &place.ok(&["retention", "audit", "--json"]).json()[0];
+    assert_eq!(
+        (&audit["topic"], &audit["records"]),
+        (&json!("t"), &json!(0))
+    );
+    assert_eq!(audit["first"], json!(0));
+    assert_eq!(place.run(&["retention", "apply"]).code, Some(4));
+    drop(topic);
+    store.close().unwrap();
+}
