@@ -60,7 +60,7 @@ impl Topic {
             }
         };
         let offsets = match records.is_empty() {
-            true => nothing(log),
+            true => nothing(log)?,
             false => log.write(&mut writable, |writable, now| stamp(writable, records, now))?,
         };
         Ok(Written::To(partition, offsets))
@@ -75,7 +75,7 @@ impl Topic {
         };
         let log = self.log_async(partition).await?;
         if records.is_empty() {
-            return Ok(Written::To(partition, nothing(&log)));
+            return Ok(Written::To(partition, nothing(&log)?));
         }
         let now = self.store.shared().options.clock.now();
         stamp(&mut writable, records, now);
@@ -204,10 +204,11 @@ impl Topic {
     }
 }
 
-/// The offsets of an empty batch.
-fn nothing(log: &Log) -> Range<u64> {
+/// The offsets of an empty batch, which is refused where one with records would be.
+fn nothing(log: &Log) -> Result<Range<u64>> {
+    log.gate().appends(log.site())?;
     let end = log.durable();
-    end..end
+    Ok(end..end)
 }
 
 impl Topic {
