@@ -75,7 +75,7 @@ MUTATIONS = [
     ),
     (
         "a commit is durable before the records it covers",
-        [("src/store/subscription/mod.rs", "            self.topic.log(*partition)?.flush_to(*next)?;", "            self.topic.log(*partition)?;\n            let _ = next;")],
+        [("src/store/subscription/builder.rs", "            self.log(*partition)?.flush_to(*next)?;", "            self.log(*partition)?;\n            let _ = next;")],
         ["cargo", "test", "--test", "acks", "a_commit_above"], {},
     ),
     (

@@ -227,6 +227,10 @@ fn a_finished_topic_takes_nothing_and_a_deleted_one_is_gone() {
     let mut tail = topic.follow(Start::Earliest).unwrap();
     topic.finish().unwrap();
     refused!(topic.append("two"), Error::Finished { .. });
+    // A batch of nothing, too.
+    let none: [Record<'_>; 0] = [];
+    refused!(topic.append_batch(none.clone()), Error::Finished { .. });
+    refused!(topic.append_batch_nowait(none), Error::Finished { .. });
     assert_eq!(tail.next().unwrap().unwrap().payload(), b"one");
     assert!(tail.next().unwrap().is_none(), "drained");
     drop(tail);

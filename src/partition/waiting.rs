@@ -12,6 +12,9 @@ use crate::segment::Room;
 use crate::sync::tally::Sum;
 use crate::sync::{Ordering, Waited};
 
+/// So often is tried to get at a partition that somebody has for a moment.
+const MOMENT: u32 = 1000;
+
 /// How long a call waits, in all, from its first wait on: a call that never waits reads no clock.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
@@ -163,20 +166,23 @@ impl Log {
             return Ok(appender);
         };
         let since = Instant::now();
+        let mut tries = 0;
         loop {
             let (released, seen) = self.released.heard();
             if let Some(appender) = self.try_lock() {
                 return Ok(appender);
             }
-            // Other appends have it for a moment, a transaction for as long as a sync.
-            if self.held.load(Ordering::Acquire) {
-                let free = || !self.held.load(Ordering::Acquire);
+            // A transaction has it for as long as a sync, other appends for a moment.
+            let free = || !self.held.load(Ordering::Acquire);
+            if free() {
+                tries += 1;
+                std::thread::yield_now();
+            } else {
                 released.wait_past(seen, Some(until), free);
                 self.waits.add(Wait::Transaction, since);
-            } else {
-                std::thread::yield_now();
+                tries = MOMENT;
             }
-            if Instant::now() >= until {
+            if tries >= MOMENT && Instant::now() >= until {
                 return Err(self.busy(Wait::Transaction, patience));
             }
         }

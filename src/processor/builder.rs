@@ -1,8 +1,5 @@
 //! How a processor is declared and opened.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use super::engine::{Engine, Pending};
 use super::output::Output;
 use super::policy::{OnError, Retry};
@@ -127,7 +124,8 @@ impl ProcessorBuilder {
     /// # Errors
     ///
     /// [`Error::TopicUnknown`] without an input; [`Error::SubscriptionBusy`] while another one of that
-    /// name runs; [`Error::InvalidName`], [`Error::InvalidOption`].
+    /// name runs; [`Error::InvalidName`]; [`Error::InvalidOption`], also for dead letters that would go
+    /// to the input, where they would fail for ever. An output may be the input.
     pub fn open<P: Processor>(self, processor: P) -> Result<OpenProcessor<P>> {
         check_name(&self.name)?;
         self.retry.check()?;
@@ -135,6 +133,15 @@ impl ProcessorBuilder {
             return Err(Error::InvalidOption {
                 option: "batch",
                 reason: "a commit covers one record at least".to_owned(),
+            });
+        }
+        if matches!(&self.on_error, OnError::DeadLetter(dead) if *dead == self.input) {
+            return Err(Error::InvalidOption {
+                option: "on_error",
+                reason: format!(
+                    "dead letters to the input {dead:?} come back",
+                    dead = self.input
+                ),
             });
         }
         let input = self.store.existing_topic(&self.input)?;
@@ -147,11 +154,8 @@ impl ProcessorBuilder {
         let topics = topics.collect::<Result<Vec<_>>>()?;
         let subscription = format!("processor.{}", self.name);
         let subscription = input.subscription(&subscription).start(self.start).open()?;
-        let stop = Arc::new(AtomicBool::new(false));
         let counters = self.store.counted(&self.name);
         Ok(OpenProcessor(Engine {
-            stopper: subscription.stopper(&stop),
-            stop,
             store: self.store,
             name: self.name,
             input,
@@ -227,7 +231,8 @@ pub struct OpenProcessor<P>(pub(super) Engine<P>);
 
 impl<P: Processor> OpenProcessor<P> {
     /// Runs over what is there and what comes, on this thread, until the input is finished and all of it
-    /// is processed, or until it is stopped.
+    /// is processed, or until it is stopped. Asynchronous programs [spawn](OpenProcessor::spawn) it, and
+    /// await [`RunningProcessor::join_async`].
     ///
     /// # Errors
     ///
@@ -251,7 +256,7 @@ impl<P: Processor> OpenProcessor<P> {
     /// A handle that stops it from another thread: it finishes the record in hand, commits, and
     /// returns. One that is being tried again is left for the next time.
     pub fn stopper(&self) -> Stopper {
-        self.0.stopper.clone()
+        self.0.subscription.stopper()
     }
 
     /// What it has done so far.

@@ -5,7 +5,6 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::Processor;
@@ -14,7 +13,7 @@ use super::policy::{OnError, Retry, letter};
 use crate::error::{Error, Result};
 use crate::flush::panic_message;
 use crate::store::{Counters, ProcessorCounts, count};
-use crate::store::{Record, Stopper, Store, StoredRecord, Subscription, Topic, Waited};
+use crate::store::{Record, Store, StoredRecord, Subscription, Topic};
 
 /// What was done waits so long for more to share its commit.
 const GATHER: Duration = Duration::from_millis(100);
@@ -37,8 +36,6 @@ pub(super) struct Engine<P> {
     pub(super) batch: u32,
     pub(super) pending: Pending,
     pub(super) counters: Arc<Counters>,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) stopper: Stopper,
     pub(super) processor: P,
 }
 
@@ -90,7 +87,7 @@ impl<P: Processor> Engine<P> {
             if ends.is_some_and(|ends| !self.subscription.is_before(ends)) {
                 return Ok(());
             }
-            if self.stop.load(Ordering::Acquire) {
+            if self.subscription.is_stopped() {
                 return Ok(());
             }
             if self.one()? {
@@ -103,7 +100,7 @@ impl<P: Processor> Engine<P> {
             if ends.is_some() {
                 return Ok(());
             }
-            if self.subscription.wait(&self.stop)? != Waited::Ready {
+            if !self.subscription.wait(None) {
                 return Ok(());
             }
         }
@@ -130,9 +127,8 @@ impl<P: Processor> Engine<P> {
                 Attempt::Again(place, pause) => {
                     self.back_to(place)?;
                     self.commit()?;
-                    self.input
-                        .sleep(Instant::now().checked_add(pause), &self.stop);
-                    if self.stop.load(Ordering::Acquire) {
+                    self.subscription.sleep(Instant::now().checked_add(pause));
+                    if self.subscription.is_stopped() {
                         return Ok(true);
                     }
                     count(&self.counters.retries, 1);

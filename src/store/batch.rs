@@ -84,7 +84,7 @@ impl Topic {
             }
         };
         let offsets = match records.is_empty() {
-            true => nothing(log),
+            true => nothing(log)?,
             false => {
                 let stamp = |writable: &mut [Writable<'_>], now| stamp(writable, records, now);
                 log.write_keeping(&mut writable, stamp, 0, patience)?
@@ -102,7 +102,7 @@ impl Topic {
         };
         let log = self.log_async(partition).await?;
         if records.is_empty() {
-            return Ok(Written::To(partition, nothing(&log)));
+            return Ok(Written::To(partition, nothing(&log)?));
         }
         let now = self.store.shared().options.clock.now();
         stamp(&mut writable, records, now);
@@ -240,10 +240,11 @@ impl Topic {
     }
 }
 
-/// The offsets of an empty batch.
-fn nothing(log: &Log) -> Range<u64> {
+/// The offsets of an empty batch, which is refused where one with records would be.
+fn nothing(log: &Log) -> Result<Range<u64>> {
+    log.gate().appends(log.site())?;
     let end = log.durable();
-    end..end
+    Ok(end..end)
 }
 
 impl Topic {

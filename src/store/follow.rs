@@ -54,7 +54,8 @@ pub struct Follow {
     stop: Arc<AtomicBool>,
 }
 
-/// Stops a follower, or a [processor](crate::OpenProcessor), from another thread.
+/// Stops a follower, a [processor](crate::OpenProcessor), or who waits at a
+/// [subscription](crate::Subscription::stopper), from another thread.
 ///
 /// # Examples
 ///

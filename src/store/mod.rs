@@ -35,6 +35,7 @@ mod transacting;
 mod transaction;
 mod twins;
 mod typed;
+mod typed_twins;
 mod waiting;
 mod within;
 
@@ -66,7 +67,6 @@ pub use transacting::Transaction;
 pub use typed::{Codec, Json, Typed, TypedFollow, TypedRecords, TypedSubscription, TypedTopic};
 
 pub(crate) use name::check as check_name;
-pub(crate) use waiting::Waited;
 
 #[cfg(all(test, not(loom)))]
 mod tests;

@@ -9,15 +9,17 @@
 //! not wait for the store.
 
 use std::future::IntoFuture;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::pin::Pin;
 
 use super::ack::Ack;
 use super::backup::BackupReport;
+use super::follow::Follow;
 use super::offload::offload;
 use super::position::{Position, Positions};
-use super::read::{Cursor, Start};
-use super::record::Record;
+use super::read::{Cursor, Records, Start};
+use super::record::{Record, Timestamp};
 use super::retention::Audit;
 use super::store::Store;
 use super::subscription::{Subscription, SubscriptionBuilder};
@@ -46,6 +48,15 @@ impl Store {
         offload(move || Store::open_with(path, options)).await
     }
 
+    /// [`Store::open_read_only_with`] as a future.
+    pub async fn open_read_only_async(
+        path: impl Into<PathBuf>,
+        options: StoreOptions,
+    ) -> Result<Store> {
+        let path = path.into();
+        offload(move || Store::open_read_only_with(path, options)).await
+    }
+
     /// [`Store::topic`] as a future.
     pub async fn topic_async(&self, name: &str) -> Result<Topic> {
         match self.existing_topic(name) {
@@ -72,6 +83,12 @@ impl Store {
     pub async fn backup_async(&self, target: impl Into<PathBuf>) -> Result<BackupReport> {
         let (store, target) = (self.clone(), target.into());
         offload(move || store.backup(target)).await
+    }
+
+    /// [`Store::audit`] as a future.
+    pub async fn audit_async(&self) -> Result<Audit> {
+        let store = self.clone();
+        offload(move || store.audit()).await
     }
 
     /// [`Store::apply_retention`] as a future.
@@ -160,6 +177,18 @@ impl Topic {
         offload(move || topic.append_and_finish(records)).await
     }
 
+    /// [`Topic::follow`] as a future: opening a log that nobody has used yet may take a while.
+    pub async fn follow_async(&self, start: Start) -> Result<Follow> {
+        let topic = self.clone();
+        offload(move || topic.follow(start)).await
+    }
+
+    /// [`Topic::audit`] as a future.
+    pub async fn audit_async(&self) -> Result<Audit> {
+        let topic = self.clone();
+        offload(move || topic.audit()).await
+    }
+
     /// [`Topic::apply_retention`] as a future.
     pub async fn apply_retention_async(&self) -> Result<Audit> {
         let topic = self.clone();
@@ -218,6 +247,50 @@ impl Partition {
         let here = |record: I::Item| record.into().partition(self.number);
         let records: Vec<Record<'a>> = records.into_iter().map(here).collect();
         self.topic.append_written_async(&records).await
+    }
+
+    /// [`Partition::find`] as a future.
+    pub async fn find_async(&self, time: impl Into<Timestamp>) -> Result<u64> {
+        let (partition, time) = (self.clone(), time.into());
+        offload(move || partition.find(time)).await
+    }
+
+    /// [`Partition::read`] as a future: it opens the log if nobody has used it yet. The records are read
+    /// as they are asked for, which may wait for the disk as every reader of a mapped file does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tidelog::Store;
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = Store::open(dir.path().join("data"))?;
+    /// # let quakes = store.topic("quakes")?;
+    /// # quakes.append("M 4.6")?;
+    /// # futures_lite::future::block_on(async {
+    /// let partition = quakes.partition(0)?;
+    /// for record in partition.read_async(0..100).await? {
+    ///     println!("{}", record?.text()?);
+    /// }
+    /// # tidelog::Result::<()>::Ok(())
+    /// # })?;
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn read_async(&self, offsets: Range<u64>) -> Result<Records> {
+        let partition = self.clone();
+        offload(move || partition.read(offsets)).await
+    }
+
+    /// [`Partition::cursor`] as a future, as [`Partition::read_async`].
+    pub async fn cursor_async(&self, start: Start) -> Result<Cursor> {
+        let partition = self.clone();
+        offload(move || partition.cursor(start)).await
+    }
+
+    /// [`Partition::follow`] as a future, as [`Partition::read_async`].
+    pub async fn follow_async(&self, start: Start) -> Result<Follow> {
+        let partition = self.clone();
+        offload(move || partition.follow(start)).await
     }
 
     /// [`Partition::truncate_before`] as a future.
@@ -280,7 +353,7 @@ impl Subscription {
         let topic = self.topic.clone();
         let cursors = offload(move || topic.cursors(start)).await?;
         let cursors: Vec<_> = (0..).zip(cursors).collect();
-        let moved = self.reset_to(&cursors)?;
+        let moved = self.topic.checkpoints_at(&cursors)?;
         self.store_checkpoints_async(&moved, cursors).await
     }
 
@@ -289,7 +362,7 @@ impl Subscription {
         let topic = self.topic.clone();
         let cursor = offload(move || topic.partition(partition)?.cursor(start)).await?;
         let cursors = vec![(partition, cursor)];
-        let moved = self.reset_to(&cursors)?;
+        let moved = self.topic.checkpoints_at(&cursors)?;
         self.store_checkpoints_async(&moved, cursors).await
     }
 
@@ -321,7 +394,7 @@ impl Subscription {
         cursors: Vec<(u32, Cursor)>,
     ) -> Result<()> {
         for (partition, next) in moved {
-            // A checkpoint is durable only where its records are.
+            // As `flush_below`.
             self.topic.log(*partition)?.flushed_to(*next).await?;
         }
         self.check_there()?;

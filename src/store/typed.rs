@@ -13,7 +13,7 @@ use super::follow::{Follow, Stopper};
 use super::position::{Position, Positions};
 use super::read::{Records, Start};
 use super::record::Record;
-use super::stored::OwnedRecord;
+use super::stored::{OwnedRecord, StoredRecord};
 use super::subscription::Subscription;
 use super::topic::Topic;
 use crate::error::{Error, Result};
@@ -104,7 +104,7 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TypedTopic<T, C = Json> {
-    topic: Topic,
+    pub(super) topic: Topic,
     codec: C,
     values: PhantomData<fn() -> T>,
 }
@@ -208,20 +208,13 @@ impl<T, C: Codec<T>> TypedTopic<T, C> {
         self.topic.append(self.record(value)?)
     }
 
-    /// [`TypedTopic::append`] as a future.
-    pub async fn append_async(&self, value: &T) -> Result<Position> {
-        self.topic.append_async(self.record(value)?).await
-    }
-
     /// Appends values as one commit, as [`Topic::append_batch`]. If one cannot be encoded, nothing is
     /// written.
     pub fn append_batch<'v>(&self, values: impl IntoIterator<Item = &'v T>) -> Result<Positions>
     where
         T: 'v,
     {
-        let records = values.into_iter().map(|value| self.record(value));
-        self.topic
-            .append_batch(records.collect::<Result<Vec<_>>>()?)
+        self.topic.append_batch(self.records(values)?)
     }
 
     /// Appends a value and returns once it is written, as [`Topic::append_nowait`].
@@ -244,11 +237,14 @@ impl<T, C: Codec<T>> TypedTopic<T, C> {
 
     /// Follows the values, as [`Topic::follow`].
     pub fn follow(&self, start: Start) -> Result<TypedFollow<'_, T, C>> {
-        let follow = self.topic.follow(start)?;
-        Ok(TypedFollow {
+        Ok(self.following(self.topic.follow(start)?))
+    }
+
+    pub(super) fn following(&self, follow: Follow) -> TypedFollow<'_, T, C> {
+        TypedFollow {
             topic: self,
             follow,
-        })
+        }
     }
 
     /// The named subscription, made if there is none, as [`Topic::subscribe`].
@@ -264,9 +260,26 @@ impl<T, C: Codec<T>> TypedTopic<T, C> {
         }
     }
 
+    pub(super) fn records<'v>(
+        &self,
+        values: impl IntoIterator<Item = &'v T>,
+    ) -> Result<Vec<Record<'static>>>
+    where
+        T: 'v,
+    {
+        let records = values.into_iter().map(|value| self.record(value));
+        records.collect()
+    }
+
     fn typed(&self, record: OwnedRecord) -> Result<Typed<T>> {
         let value = self.decode(record.position(), record.payload())?;
         Ok(Typed { value, record })
+    }
+
+    /// The value of a record, if there is one.
+    pub(super) fn typed_if(&self, record: Option<StoredRecord<'_>>) -> Result<Option<Typed<T>>> {
+        let record = record.map(|record| record.to_owned());
+        record.map(|record| self.typed(record)).transpose()
     }
 }
 
@@ -317,8 +330,8 @@ impl<T, C: Codec<T>> Iterator for TypedRecords<'_, T, C> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TypedFollow<'t, T, C = Json> {
-    topic: &'t TypedTopic<T, C>,
-    follow: Follow,
+    pub(super) topic: &'t TypedTopic<T, C>,
+    pub(super) follow: Follow,
 }
 
 impl<T, C: Codec<T>> TypedFollow<'_, T, C> {
@@ -329,8 +342,7 @@ impl<T, C: Codec<T>> TypedFollow<'_, T, C> {
     /// As for [`Follow::next`]; [`Error::NotDecoded`], behind which it goes on.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Typed<T>>> {
         let record = self.follow.next_timeout(timeout)?;
-        let record = record.map(|record| record.to_owned());
-        record.map(|record| self.topic.typed(record)).transpose()
+        self.topic.typed_if(record)
     }
 
     /// A handle that stops this follower from another thread.
@@ -368,8 +380,8 @@ impl<T, C: Codec<T>> Iterator for TypedFollow<'_, T, C> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct TypedSubscription<'t, T, C = Json> {
-    topic: &'t TypedTopic<T, C>,
-    subscription: Subscription,
+    pub(super) topic: &'t TypedTopic<T, C>,
+    pub(super) subscription: Subscription,
 }
 
 impl<T, C: Codec<T>> TypedSubscription<'_, T, C> {
@@ -384,8 +396,24 @@ impl<T, C: Codec<T>> TypedSubscription<'_, T, C> {
     )]
     pub fn next(&mut self) -> Result<Option<Typed<T>>> {
         let record = self.subscription.next()?;
-        let record = record.map(|record| record.to_owned());
-        record.map(|record| self.topic.typed(record)).transpose()
+        self.topic.typed_if(record)
+    }
+
+    /// The next value; waits for it, as [`Subscription::next_wait`].
+    pub fn next_wait(&mut self) -> Result<Option<Typed<T>>> {
+        let record = self.subscription.next_wait()?;
+        self.topic.typed_if(record)
+    }
+
+    /// The next value, waiting so long at the most, as [`Subscription::next_timeout`].
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Typed<T>>> {
+        let record = self.subscription.next_timeout(timeout)?;
+        self.topic.typed_if(record)
+    }
+
+    /// A handle that ends waiting from another thread, as [`Subscription::stopper`].
+    pub fn stopper(&self) -> Stopper {
+        self.subscription.stopper()
     }
 
     /// Commits everything returned so far, as [`Subscription::commit`].

@@ -259,6 +259,41 @@ fn a_subscription_is_kept_without_blocking() {
     });
 }
 
+/// A program that may not block opens a store that it only reads, and its logs, and asks what would
+/// expire.
+#[test]
+fn a_store_is_read_without_blocking() {
+    let place = Place::new();
+    let store = Store::open(&place.root).unwrap();
+    let records = ["0", "1", "2"].map(Record::new);
+    store.topic("a").unwrap().append_batch(records).unwrap();
+    store.close().unwrap();
+    future::block_on(async {
+        let options = StoreOptions::new();
+        let store = Store::open_read_only_async(&place.root, options).await;
+        let store = store.unwrap();
+        let topic = store.existing_topic("a").unwrap();
+        let partition = topic.partition(0).unwrap();
+        let early = tidelog::Timestamp::from_nanos(0);
+        assert_eq!(partition.find_async(early).await.unwrap(), 0);
+        assert_eq!(partition.read_async(1..9).await.unwrap().count(), 2);
+        let mut cursor = partition.cursor_async(Start::Offset(1)).await.unwrap();
+        assert_eq!(cursor.next().unwrap().unwrap().offset(), 1);
+        let mut tail = topic.follow_async(Start::Earliest).await.unwrap();
+        assert_eq!(tail.next_async().await.unwrap().unwrap().offset(), 0);
+        let mut tail = partition.follow_async(Start::Offset(2)).await.unwrap();
+        assert_eq!(tail.next_async().await.unwrap().unwrap().offset(), 2);
+        drop((cursor, tail));
+        store.close_async().await.unwrap();
+        let store = Store::open_async(&place.root, StoreOptions::new()).await;
+        let store = store.unwrap();
+        let topic = store.existing_topic("a").unwrap();
+        assert_eq!(topic.audit_async().await.unwrap(), topic.audit().unwrap());
+        assert_eq!(store.audit_async().await.unwrap(), store.audit().unwrap());
+        store.close_async().await.unwrap();
+    });
+}
+
 /// Counts how often it is woken.
 #[derive(Default)]
 struct Count(AtomicUsize);

@@ -93,6 +93,8 @@ fn no_acknowledgement_any_more(store: &Store, end: u64) {
     for _ in 0..3 {
         let refused = one(store, "t").append(Record::new("later"));
         assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
+        let nothing = one(store, "t").append_batch::<[Record<'_>; 0]>([]);
+        assert!(matches!(nothing, Err(Error::Failed { .. })), "{nothing:?}");
     }
     assert!(store.flush().is_err());
     assert_eq!(
@@ -120,8 +122,47 @@ fn no_acknowledgement_any_more(store: &Store, end: u64) {
         follow.next().unwrap().unwrap();
     }
     assert!(matches!(follow.next(), Err(Error::Failed { .. })));
+    // So does a subscription, in each call.
+    let topic = store.existing_topic("t").unwrap();
+    let mut archive = topic.subscribe("archive").unwrap();
+    for _ in 0..end {
+        archive.next().unwrap().unwrap();
+    }
+    assert!(matches!(archive.next(), Err(Error::Failed { .. })));
+    assert!(matches!(archive.next(), Err(Error::Failed { .. })));
+    assert!(matches!(archive.next_wait(), Err(Error::Failed { .. })));
+    archive.commit().unwrap();
     // Other topics do not notice.
     one(store, "other").append(Record::new("fine")).unwrap();
+}
+
+/// One of two partitions fails: a subscription is given what the other one has, is told of the failure
+/// when there is nothing else, and goes on with what comes to the other one.
+#[test]
+fn a_subscription_is_told_of_a_failed_partition_and_goes_on_with_the_others() {
+    let place = Place::new();
+    let disk = Faulty::new(BACKENDS[0]);
+    let store = open(&place, &disk);
+    let two = segments_of(64 << 10).partitions(2);
+    let topic = store.create_topic("t", two).unwrap();
+    let partitions = [0, 1].map(|number| topic.partition(number).unwrap());
+    partitions.iter().for_each(|it| fill(it, 0..3, 100));
+    disk.answer(Call::Sync, "topics/t/000000", &[Some(EIO)]);
+    let lost = partitions[0].append("lost");
+    assert!(matches!(lost, Err(Error::InDoubt { .. })), "{lost:?}");
+    let mut archive = topic.subscribe("archive").unwrap();
+    (0..6).for_each(|_| assert!(archive.next().unwrap().is_some()));
+    for _ in 0..2 {
+        let told = archive.next().unwrap_err();
+        assert!(matches!(told, Error::Failed { partition: 0, .. }), "{told}");
+    }
+    partitions[1].append("more").unwrap();
+    let more = archive.next_wait().unwrap().unwrap();
+    assert_eq!((more.partition(), more.offset()), (1, 3));
+    let told = archive.next_wait().unwrap_err();
+    assert!(matches!(told, Error::Failed { partition: 0, .. }), "{told}");
+    archive.commit().unwrap();
+    assert_eq!(archive.committed(1).unwrap(), 4);
 }
 
 /// D07. The same for the journal: the store takes no facts and no records any more, and reads on.

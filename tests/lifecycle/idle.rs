@@ -1,4 +1,4 @@
-//! Row D30: nobody writes, and eight followers wait. Elsewhere idle readers took a whole core, or
+//! Row D30: nobody writes, and eight followers and a subscription wait. Elsewhere idle readers took a whole core, or
 //! polled every millisecond for ever, or a clean log was synced again and again.
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tidelog::{Durability, Retention, Start, Store, TopicOptions};
+use tidelog::{Durability, Filter, Retention, Start, Store, TopicOptions};
 
 use crate::child::PART;
 use crate::kit::Place;
@@ -17,7 +17,7 @@ use crate::process::{alone, part, sleeps, store_threads, until};
 const FOLLOWERS: usize = 8;
 
 /// A store with everything on: topics of all modes whose records will expire, records that rode with the journal and have been
-/// settled since, and followers that wait.
+/// settled since, and followers and a subscription that wait.
 struct Idle {
     store: Store,
     followers: Vec<JoinHandle<()>>,
@@ -53,6 +53,15 @@ impl Idle {
                 }
             }));
         }
+        // And one at a subscription, whose filter keeps what comes.
+        let topic = store.existing_topic("t0").unwrap();
+        let here = topic.subscription("here").start(Start::Latest);
+        let mut here = here.filter(!Filter::key().exists()).open().unwrap();
+        followers.push(thread::spawn(move || {
+            while let Some(record) = here.next_wait().unwrap() {
+                say.send(record.text().unwrap().to_owned()).unwrap();
+            }
+        }));
         // All that was to be settled is, a second after it was written; and then that is noted.
         let io = store.io();
         let changes = || [&io.writes, &io.syncs, &io.dir_syncs, &io.creates].map(|it| it.get());
@@ -72,7 +81,7 @@ impl Idle {
     fn end(self) {
         let topic = self.store.existing_topic("t0").unwrap();
         topic.append("now").unwrap();
-        for _ in 0..FOLLOWERS {
+        for _ in 0..self.followers.len() {
             let heard = self.said.recv_timeout(Duration::from_secs(30));
             assert_eq!(heard.unwrap(), "now");
         }

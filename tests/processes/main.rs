@@ -8,5 +8,6 @@ mod catalog;
 mod expiring;
 mod follow;
 mod kit;
+mod names;
 mod still;
 mod waking;

@@ -246,3 +246,41 @@ fn a_dead_letter_that_is_refused_ends_the_processor_before_its_record() {
     assert_eq!(texts(&store, "out"), ["1", "2"]);
     store.close().unwrap();
 }
+
+/// Dead letters to the input would come back as records that fail, for ever: refused before anything is
+/// made. An output may be the input.
+#[test]
+fn dead_letters_never_go_to_the_input() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    topic(&store, "in", &FIVE);
+    let fed = store.processor("fed").input("in").output("out");
+    let refused = fed.on_error(OnError::dead_letter("in")).run_once(copy);
+    assert!(
+        matches!(
+            refused,
+            Err(Error::InvalidOption {
+                option: "on_error",
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+    assert_eq!(store.topics().len(), 1);
+    let input = store.existing_topic("in").unwrap();
+    assert!(input.subscriptions().unwrap().is_empty());
+
+    let halves = store.processor("halves").input("in").output("in");
+    let halves = halves.on_error(OnError::Skip);
+    let counts = halves.run_once(|record, out| {
+        let number: u64 = record.text()?.parse()?;
+        if number % 2 == 0 {
+            out.append((number / 2).to_string())?;
+        }
+        Ok(())
+    });
+    let counts = counts.unwrap();
+    assert_eq!((counts.records_in, counts.records_out), (5, 2));
+    assert_eq!(texts(&store, "in")[5..], ["1", "2"]);
+    store.close().unwrap();
+}

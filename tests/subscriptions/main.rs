@@ -3,9 +3,12 @@
 #[path = "../machine/mod.rs"]
 mod machine;
 
+mod commits;
 mod expiry;
 mod filters;
 mod kit;
+mod partitions;
 mod quakes;
 mod samples;
 mod states;
+mod waiting;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelog::sys::Clock;
 use tidelog::sys::sim::Keep;
-use tidelog::{Error, Record, Start, Store, SubscriptionStatus, Timestamp};
+use tidelog::{Durability, Error, Record, Start, Store, SubscriptionStatus, Timestamp};
 
 use crate::kit::{fill, offsets, small};
 use crate::machine::{Machine, ROOT};
@@ -106,6 +106,57 @@ fn a_subscription_is_reset_to_wherever_it_is_wanted() {
         let refused = subscription.reset(Start::Offset(21));
         assert!(matches!(refused, Err(Error::BeyondEnd { .. })));
     }
+    drop(topic);
+    store.close().unwrap();
+}
+
+/// Row D17: where one starts the first time is held to the rules of a reset, so nothing that will be
+/// appended is ever passed by. Behind the end it is refused, and not made; what lies below it is durable
+/// when it is; and what has expired is refused.
+#[test]
+fn a_first_start_is_held_to_the_rules_of_a_reset() {
+    let machine = Machine::new(1);
+    let (store, topic) = machine.topic(small().durability(Durability::Manual));
+    for _ in 0..905 {
+        drop(topic.append_nowait("x").unwrap());
+    }
+    let at = |offset| topic.subscription("s").start(Start::Offset(offset)).open();
+    let refused = at(1000);
+    assert!(
+        matches!(
+            refused,
+            Err(Error::BeyondEnd {
+                asked: 1000,
+                end: 905,
+                ..
+            })
+        ),
+        "{refused:?}"
+    );
+    assert!(topic.subscriptions().unwrap().is_empty());
+    drop(at(903).unwrap());
+    drop(topic);
+    // Nothing else has asked for a sync.
+    let store = machine.cut(store, Keep::Nothing);
+    let topic = store.existing_topic("t").unwrap();
+    let end = topic.partition(0).unwrap().end().unwrap();
+    assert!(end >= 903, "{end}");
+    assert_eq!(topic.subscribe("s").unwrap().committed(0).unwrap(), 903);
+    drop(topic.append_nowait("after").unwrap());
+    topic.flush().unwrap();
+    let mut subscription = topic.subscribe("s").unwrap();
+    assert_eq!(offsets(&mut subscription), (903..=end).collect::<Vec<_>>());
+    drop(subscription);
+
+    let first = topic.partition(0).unwrap().truncate_before(800).unwrap();
+    assert!(first > 0);
+    let late = topic.subscription("late").start(Start::Offset(first - 1));
+    let refused = late.open();
+    assert!(
+        matches!(refused, Err(Error::OffsetExpired { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(topic.subscriptions().unwrap().len(), 1);
     drop(topic);
     store.close().unwrap();
 }

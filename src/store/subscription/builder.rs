@@ -136,7 +136,8 @@ impl SubscriptionBuilder {
         }
     }
 
-    /// Where it starts the first time. A stored checkpoint always wins.
+    /// Where it starts the first time. A stored checkpoint always wins. A place is held to the rules of a
+    /// [reset](crate::Subscription::reset).
     pub fn start(mut self, start: Start) -> Self {
         self.start = start;
         self
@@ -179,7 +180,9 @@ impl SubscriptionBuilder {
     /// # Errors
     ///
     /// [`Error::SubscriptionBusy`] while another handle holds it; [`Error::InvalidOption`] for a
-    /// sampling that keeps nothing, or a filter of more than 64 KiB.
+    /// sampling that keeps nothing, or a filter of more than 64 KiB. Where it is made,
+    /// [`Error::BeyondEnd`] for an offset behind the last record, [`Error::OffsetExpired`] for one that
+    /// retention has removed, [`Error::PartitionNeeded`] for one on a topic with several partitions.
     pub fn open(self) -> Result<Subscription> {
         name::check(&self.name)?;
         let store = self.topic.store.shared();
@@ -203,7 +206,9 @@ impl SubscriptionBuilder {
                 (state, held)
             }
             None => {
-                let cursors = self.topic.cursors(self.start)?;
+                let cursors: Vec<_> = (0..).zip(self.topic.cursors(self.start)?).collect();
+                let places = self.topic.checkpoints_at(&cursors)?;
+                self.topic.flush_below(&places)?;
                 let state = self.told(SubscriptionState {
                     id: ids.subscription,
                     topic,
@@ -213,7 +218,7 @@ impl SubscriptionBuilder {
                     filter: None,
                     sampling: None,
                     on_expiry: None,
-                    start: cursors.iter().map(Cursor::offset).collect(),
+                    start: places.iter().map(|(_, next)| *next).collect(),
                 })?;
                 ids.subscription += 1;
                 store
@@ -264,6 +269,37 @@ fn written<T: serde::Serialize + serde::de::DeserializeOwned>(
 }
 
 impl Topic {
+    /// The checkpoints of who reads on from where these cursors stand.
+    pub(in crate::store) fn checkpoints_at(
+        &self,
+        cursors: &[(u32, Cursor)],
+    ) -> Result<Vec<(u32, u64)>> {
+        let each = cursors.iter().map(|(partition, cursor)| {
+            let (log, asked) = (cursor.log(), cursor.offset());
+            if asked > log.written() {
+                return Err(Error::BeyondEnd {
+                    topic: self.name().to_owned(),
+                    partition: *partition,
+                    asked,
+                    end: log.written(),
+                });
+            }
+            if asked < log.first() {
+                return Err(log.expired(asked));
+            }
+            Ok((*partition, asked))
+        });
+        each.collect()
+    }
+
+    /// A checkpoint is durable only where its records are.
+    pub(super) fn flush_below(&self, checkpoints: &[(u32, u64)]) -> Result<()> {
+        for (partition, next) in checkpoints {
+            self.log(*partition)?.flush_to(*next)?;
+        }
+        Ok(())
+    }
+
     /// Removes a subscription with its checkpoints, durably. One made anew under the name begins as a
     /// new one does.
     ///

@@ -9,7 +9,9 @@ mod sieve;
 mod totals;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::follow::{Found, look};
 use super::position::Position;
 use super::read::{Cursor, Start};
 use super::stored::StoredRecord;
@@ -92,6 +94,8 @@ pub struct Subscription {
     totals: Arc<Totals>,
     /// That it has expired is counted.
     told: bool,
+    /// Nobody waits for its records any more.
+    pub(super) stop: Arc<AtomicBool>,
     _held: Held,
 }
 
@@ -107,7 +111,7 @@ impl Subscription {
             sampling,
             on_expiry,
         } = Stored::of(&state)?;
-        let sieve = Sieve::new(filter, sampling, cursors.len());
+        let sieve = Sieve::new(filter, sampling, &committed);
         Ok(Subscription {
             cursors,
             committed,
@@ -117,6 +121,7 @@ impl Subscription {
             lost: Vec::new(),
             totals: topic.inner.totals(state.id),
             told: false,
+            stop: Arc::new(AtomicBool::new(false)),
             topic,
             state,
             _held: held,
@@ -133,43 +138,69 @@ impl Subscription {
         &self.topic
     }
 
-    /// The next durable record behind those returned before that its filter and its sampling keep; `None` if there is none yet. Over
+    /// The next durable record behind those returned before that its filter and its sampling keep;
+    /// `None` if there is none yet: [`Subscription::next_wait`] and its like wait for one. Over
     /// several partitions the order is fair and not promised.
     ///
     /// # Errors
     ///
     /// [`Error::SubscriptionPaused`]; [`Error::OffsetExpired`], until it is reset, when retention
-    /// has removed the next record, unless it goes on by itself ([`OnExpiry`]). A damaged stretch is an error once, and counts as returned.
+    /// has removed the next record, unless it goes on by itself ([`OnExpiry`]). A damaged stretch is
+    /// an error once, and counts as returned. [`Error::Failed`], in place of `None`, when everything
+    /// durable has been read of a partition that failed: so each call returns what the other
+    /// partitions have first, and who calls again after the error gets what comes to them.
     #[expect(
         clippy::should_implement_trait,
         reason = "it lends, which an Iterator cannot"
     )]
     pub fn next(&mut self) -> Result<Option<StoredRecord<'_>>> {
+        let found = self.find(false)?;
+        self.lend(found)
+    }
+
+    /// In which partition the next record is; none if there is none yet, or, where it `stops`, if nobody
+    /// waits for it any more.
+    pub(super) fn find(&mut self, stops: bool) -> Result<Option<usize>> {
         if self.state.paused {
             return Err(Error::SubscriptionPaused {
                 topic: self.topic.name().to_owned(),
                 subscription: self.state.name.clone(),
             });
         }
-        let picks = self.sieve.is_some() || self.on_expiry != OnExpiry::Fail;
-        let Some(index) = (if picks { self.pick()? } else { self.ready()? }) else {
+        let found = match self.picks() {
+            true => self.pick(stops)?,
+            false => self.ready()?,
+        };
+        if found.is_none() {
             self.cursors.iter_mut().for_each(Cursor::rest);
+        }
+        Ok(found)
+    }
+
+    /// The record that was found.
+    pub(super) fn lend(&mut self, found: Option<usize>) -> Result<Option<StoredRecord<'_>>> {
+        let Some(index) = found else {
             return Ok(None);
         };
         self.totals.reads.add(1);
-        match picks {
+        match self.picks() {
             true => self.cursors[index].again(),
             false => self.cursors[index].next(),
         }
     }
 
+    /// Whether it goes past a record to find out what becomes of it.
+    fn picks(&self) -> bool {
+        self.sieve.is_some() || self.on_expiry != OnExpiry::Fail
+    }
+
     /// The partition whose turn it is; none if none has anything. One of which the next record has
     /// expired keeps its turn.
     fn ready(&mut self) -> Result<Option<usize>> {
-        let count = self.cursors.len();
-        let mut in_turn = (0..count).map(|step| (self.turn + step) % count);
-        let Some(index) = in_turn.find(|index| self.cursors[*index].is_ready()) else {
-            return Ok(None);
+        let index = match look(&self.cursors, self.turn) {
+            Found::Ready(index) => index,
+            Found::Failed(error) => return Err(error),
+            Found::Ended | Found::Nothing => return Ok(None),
         };
         self.turn = index;
         if let Err(error) = self.cursors[index].check_expiry() {
@@ -179,12 +210,14 @@ impl Subscription {
             return Err(error);
         }
         self.told = false;
-        self.turn = (index + 1) % count;
+        self.turn = (index + 1) % self.cursors.len();
         Ok(Some(index))
     }
 
-    /// Goes past the next record that is to be returned: in which partition it is.
-    fn pick(&mut self) -> Result<Option<usize>> {
+    /// Goes past the next record that is to be returned: in which partition it is. Of what nobody is
+    /// given it goes past no more than was there when it began, so that it comes back.
+    fn pick(&mut self, stops: bool) -> Result<Option<usize>> {
+        let mut ends = None;
         loop {
             let index = match self.ready() {
                 Ok(Some(index)) => index,
@@ -214,6 +247,10 @@ impl Subscription {
             if kept {
                 return Ok(Some(index));
             }
+            let ends = ends.get_or_insert_with(|| self.ends());
+            if !self.is_before(ends) || stops && self.stop.load(Ordering::Acquire) {
+                return Ok(None);
+            }
         }
     }
 
@@ -238,7 +275,7 @@ impl Subscription {
         }
         let span = cursor.log().site().span(asked..next);
         tracing::warn!(subscription = self.name(), lost = %span, "records have expired, it goes on");
-        self.cursors[partition as usize] = cursor;
+        self.go_to(vec![(partition, cursor)]);
         self.lost.push(span);
         Ok(())
     }
@@ -341,6 +378,9 @@ impl Subscription {
         for (partition, cursor) in cursors {
             self.cursors[partition as usize] = cursor;
         }
+        if let Some(sieve) = &mut self.sieve {
+            sieve.stand_at(self.cursors.iter().map(Cursor::offset).collect());
+        }
     }
 
     /// Stops delivery, durably, until it is resumed.
@@ -385,10 +425,7 @@ impl Subscription {
     }
 
     fn store(&mut self, moved: &[(u32, u64)], resets: bool) -> Result<()> {
-        for (partition, next) in moved {
-            // A checkpoint is durable only where its records are.
-            self.topic.log(*partition)?.flush_to(*next)?;
-        }
+        self.topic.flush_below(moved)?;
         self.check_there()?;
         if !moved.is_empty() {
             let stated = self.state_checkpoints(moved, resets)?;

@@ -41,29 +41,10 @@ impl Subscription {
     }
 
     fn set_back(&mut self, cursors: Vec<(u32, Cursor)>) -> Result<()> {
-        let moved = self.reset_to(&cursors)?;
+        let moved = self.topic.checkpoints_at(&cursors)?;
         self.store(&moved, true)?;
         self.go_to(cursors);
         Ok(())
-    }
-
-    /// The checkpoints of a reset to where these cursors stand.
-    pub(in crate::store) fn reset_to(&self, cursors: &[(u32, Cursor)]) -> Result<Vec<(u32, u64)>> {
-        let mut moved = Vec::new();
-        for (partition, cursor) in cursors {
-            let partition = *partition;
-            let (log, asked) = (cursor.log(), cursor.offset());
-            if asked > log.written() {
-                return Err(Error::BeyondEnd {
-                    topic: self.topic.name().to_owned(),
-                    partition,
-                    asked,
-                    end: log.written(),
-                });
-            }
-            moved.push((partition, asked));
-        }
-        Ok(moved)
     }
 
     /// States checkpoints; up to where the journal has to be durable for them. One that goes back does so

@@ -1,10 +1,11 @@
 //! Some of the records of each minute, and no more.
 //!
-//! What is kept depends on nothing but the partition's records: a record is kept if, of those before
-//! it in its partition that lie in the same minute by their own times, fewer of its source were kept
-//! than may be, and none with the same mark. So it does not matter where reading begins, nor how often
-//! a program was started anew. What has been counted of a minute is not stored, but found again by
-//! reading that minute from its beginning.
+//! A record is kept if, of those of the topic that were read before it and lie in the same minute by their
+//! own times, fewer of its source were kept than may be, and none with the same mark. What has been
+//! counted of a minute is not stored, but found again by reading that minute from its beginning, up to
+//! where reading began. In a topic with one partition the order is that of its offsets, so what is kept
+//! depends on nothing but its records. Over several it is not known how they were read between each
+//! other: [decision 14](../../../docs/decisions/0014-sampling-counts-over-partitions.md).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +14,21 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::store::stored::StoredRecord;
 
-/// How many minutes of a partition are held in memory.
+/// How many minutes are held in memory.
 const MOST: usize = 64;
 const MINUTE: i64 = 60 * 1_000_000_000;
 
 /// Some of the records of each minute: see [`SubscriptionBuilder::sampling`].
 ///
-/// A minute is one of the records' own times, and each partition is sampled for itself. Of two
-/// starts with the same options none keeps a record that the other does not, whatever was read or
-/// committed before, as long as retention has not removed a part of the minute.
+/// A minute is one of the records' own times, and all partitions of the topic count together.
+///
+/// In a topic with one partition what is kept depends on nothing but the records: of two starts with
+/// the same options none keeps a record that the other does not, whatever was read or committed before,
+/// as long as retention has not removed a part of the minute. With several it depends on the order in
+/// which they were read, too, of which nothing is stored. What lies before the committed places counts
+/// then: of what is committed there are never more than so many, and never two with one mark. What was
+/// returned and not committed may after a restart give way to others of its minute; and where there are
+/// marks, fewer may be kept of the minutes that were begun before it.
 ///
 /// [`SubscriptionBuilder::sampling`]: crate::SubscriptionBuilder::sampling
 ///
@@ -63,6 +70,12 @@ impl Sampling {
     pub fn unique(mut self, header: impl Into<String>) -> Sampling {
         self.unique = Some(header.into());
         self
+    }
+
+    /// A record's source and mark.
+    fn values(&self, record: &StoredRecord<'_>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+        let value = |name: &Option<String>| record.header(name.as_deref()?).map(<[u8]>::to_vec);
+        (value(&self.source), value(&self.unique))
     }
 
     pub(super) fn check(&self) -> Result<()> {
@@ -109,12 +122,11 @@ pub(super) struct Minute {
 impl Minute {
     /// Whether the next record of this minute is kept.
     pub(super) fn take(&mut self, sampling: &Sampling, record: &StoredRecord<'_>) -> Verdict {
-        let value = |name: &Option<String>| record.header(name.as_deref()?).map(<[u8]>::to_vec);
-        let mark = value(&sampling.unique);
+        let (source, mark) = sampling.values(record);
         if mark.as_ref().is_some_and(|mark| self.marks.contains(mark)) {
             return Verdict::Duplicate;
         }
-        let kept = self.sources.entry(value(&sampling.source)).or_default();
+        let kept = self.sources.entry(source).or_default();
         if *kept >= sampling.per_minute {
             return Verdict::Surplus;
         }
@@ -124,40 +136,97 @@ impl Minute {
     }
 }
 
-/// The minutes of a partition that were read last.
-#[derive(Debug, Default)]
+/// A minute that is found again by reading it.
+#[derive(Debug)]
+pub(super) struct Replay<'s> {
+    sampling: &'s Sampling,
+    /// They were judged in the order in which they are read now.
+    in_order: bool,
+    minute: Minute,
+    /// Sources with their marks.
+    seen: BTreeSet<(Option<Vec<u8>>, Vec<u8>)>,
+}
+
+impl Replay<'_> {
+    pub(super) fn new(sampling: &Sampling, in_order: bool) -> Replay<'_> {
+        Replay {
+            sampling,
+            in_order,
+            minute: Minute::default(),
+            seen: BTreeSet::new(),
+        }
+    }
+
+    /// Notes a record that was judged before. Where nobody knows in which order, it counts as one that
+    /// was kept, unless one of its source and mark did: that is never too little.
+    pub(super) fn see(&mut self, record: &StoredRecord<'_>) {
+        if self.in_order {
+            self.minute.take(self.sampling, record);
+            return;
+        }
+        let (source, mark) = self.sampling.values(record);
+        if let Some(mark) = mark {
+            if !self.seen.insert((source.clone(), mark.clone())) {
+                return;
+            }
+            self.minute.marks.insert(mark);
+        }
+        let kept = self.minute.sources.entry(source).or_default();
+        *kept = kept.saturating_add(1);
+    }
+
+    pub(super) fn minute(self) -> Minute {
+        self.minute
+    }
+}
+
+/// The minutes that were read last.
+#[derive(Debug)]
 pub(super) struct Window {
     minutes: BTreeMap<i64, Minute>,
-    /// All records from this one up to the next one were seen.
-    from: u64,
-    next: u64,
+    /// Of each partition: all records from here...
+    from: Vec<u64>,
+    /// ...up to here were seen.
+    next: Vec<u64>,
     /// Minutes between these have been forgotten.
     forgotten: Option<(i64, i64)>,
     turn: u64,
 }
 
 impl Window {
-    /// Gets ready for the record at an offset: the records before it that have to be read if nothing is
-    /// known of its minute; `None` if that is known.
-    pub(super) fn arrive(&mut self, offset: u64, minute: i64) -> Option<u64> {
-        if offset != self.next {
-            *self = Window {
-                from: offset,
-                ..Window::default()
-            };
+    /// Knows nothing, where the records of each partition below these are judged.
+    pub(super) fn at(places: Vec<u64>) -> Window {
+        Window {
+            minutes: BTreeMap::new(),
+            from: places.clone(),
+            next: places,
+            forgotten: None,
+            turn: 0,
         }
-        self.next = offset + 1;
+    }
+
+    /// Whether a record has been seen here.
+    pub(super) fn has_seen(&self, partition: usize, offset: u64) -> bool {
+        offset < self.next[partition]
+    }
+
+    pub(super) fn saw(&mut self, partition: usize, offset: u64) {
+        self.next[partition] = offset + 1;
+    }
+
+    /// Where nothing is known of a minute: below which offsets its records were judged.
+    pub(super) fn lacks(&self, minute: i64) -> Option<Vec<u64>> {
         if self.minutes.contains_key(&minute) {
             return None;
         }
         let forgotten = self.forgotten;
-        let known = forgotten.is_none_or(|(low, high)| minute < low || minute > high);
-        Some(if known { self.from } else { offset })
+        let never = forgotten.is_none_or(|(low, high)| minute < low || minute > high);
+        Some(if never { &self.from } else { &self.next }.clone())
     }
 
-    /// A minute, of which something is known from here on.
-    pub(super) fn minute(&mut self, minute: i64) -> &mut Minute {
-        if self.minutes.len() >= MOST && !self.minutes.contains_key(&minute) {
+    /// What was kept of a minute that it lacked.
+    pub(super) fn learn(&mut self, minute: i64, held: Minute) {
+        if self.minutes.len() >= MOST {
             let oldest = self.minutes.iter().min_by_key(|(_, held)| held.used);
             if let Some((&oldest, _)) = oldest {
                 self.minutes.remove(&oldest);
@@ -165,6 +234,11 @@ impl Window {
                 self.forgotten = Some((low.min(oldest), high.max(oldest)));
             }
         }
+        self.minutes.insert(minute, held);
+    }
+
+    /// A minute that is known.
+    pub(super) fn minute(&mut self, minute: i64) -> &mut Minute {
         self.turn += 1;
         let held = self.minutes.entry(minute).or_default();
         held.used = self.turn;

@@ -1,7 +1,7 @@
 //! What a subscription is given of what is there, and how much it is not.
 
 use super::filter::Filter;
-use super::sampling::{Minute, Sampling, Verdict, Window, begins, minute_of};
+use super::sampling::{Replay, Sampling, Verdict, Window, begins, minute_of};
 use crate::error::{Error, Result};
 use crate::store::read::Start;
 use crate::store::record::Timestamp;
@@ -39,38 +39,47 @@ pub struct Counts {
     pub duplicates: u64,
 }
 
-/// A filter and a sampling, and what they know of each partition.
+/// A filter and a sampling, and what they know of the minutes read last.
 #[derive(Debug)]
 pub(super) struct Sieve {
     filter: Option<Filter>,
     sampling: Option<Sampling>,
-    windows: Vec<Window>,
+    window: Window,
     pub(super) counts: Counts,
 }
 
 impl Sieve {
-    /// `None` where everything passes.
+    /// `None` where everything passes. Reading begins at these places, one of each partition.
     pub(super) fn new(
         filter: Option<Filter>,
         sampling: Option<Sampling>,
-        partitions: usize,
+        places: &[u64],
     ) -> Option<Sieve> {
         if filter.is_none() && sampling.is_none() {
             return None;
         }
-        let mut windows = Vec::new();
-        windows.resize_with(partitions, Window::default);
         Some(Sieve {
             filter,
             sampling,
-            windows,
+            window: Window::at(places.to_vec()),
             counts: Counts::default(),
         })
     }
 
-    /// Whether a record is returned.
+    /// Reading goes on at these places.
+    pub(super) fn stand_at(&mut self, places: Vec<u64>) {
+        self.window = Window::at(places);
+    }
+
+    /// Whether a record is returned. One that has been seen before since reading began somewhere was,
+    /// and is returned once more.
     pub(super) fn keeps(&mut self, topic: &Topic, record: &StoredRecord<'_>) -> Result<bool> {
+        let (partition, offset) = (record.partition() as usize, record.offset());
+        if self.window.has_seen(partition, offset) {
+            return Ok(true);
+        }
         let verdict = self.judge(topic, record)?;
+        self.window.saw(partition, offset);
         let counts = &mut self.counts;
         *match verdict {
             Verdict::Kept => &mut counts.kept,
@@ -82,44 +91,27 @@ impl Sieve {
     }
 
     fn judge(&mut self, topic: &Topic, record: &StoredRecord<'_>) -> Result<Verdict> {
-        let passes = passes(self.filter.as_ref(), record);
-        let Some(sampling) = &self.sampling else {
-            return Ok(if passes {
-                Verdict::Kept
-            } else {
-                Verdict::Filtered
-            });
-        };
-        let (offset, minute) = (record.offset(), minute_of(record));
-        let window = &mut self.windows[record.partition() as usize];
-        if let Some(known) = window.arrive(offset, minute) {
-            let held = window.minute(minute);
-            let read = read_back(topic, record.partition(), (minute, known), |earlier| {
-                replay(held, sampling, self.filter.as_ref(), earlier);
-            });
-            // Half of a minute is worse than nothing of it.
-            read.inspect_err(|_| *window = Window::default())?;
+        let filter = self.filter.as_ref();
+        let passes = |record: &StoredRecord<'_>| filter.is_none_or(|filter| filter.passes(record));
+        if !passes(record) {
+            return Ok(Verdict::Filtered);
         }
-        Ok(match passes {
-            true => window.minute(minute).take(sampling, record),
-            false => Verdict::Filtered,
-        })
-    }
-}
-
-fn passes(filter: Option<&Filter>, record: &StoredRecord<'_>) -> bool {
-    filter.is_none_or(|filter| filter.passes(record))
-}
-
-/// Notes a record that was judged before.
-fn replay(
-    held: &mut Minute,
-    sampling: &Sampling,
-    filter: Option<&Filter>,
-    record: &StoredRecord<'_>,
-) {
-    if passes(filter, record) {
-        held.take(sampling, record);
+        let Some(sampling) = &self.sampling else {
+            return Ok(Verdict::Kept);
+        };
+        let minute = minute_of(record);
+        if let Some(below) = self.window.lacks(minute) {
+            let mut replay = Replay::new(sampling, below.len() == 1);
+            for (partition, below) in (0..).zip(below) {
+                read_back(topic, partition, (minute, below), |earlier| {
+                    if passes(earlier) {
+                        replay.see(earlier);
+                    }
+                })?;
+            }
+            self.window.learn(minute, replay.minute());
+        }
+        Ok(self.window.minute(minute).take(sampling, record))
     }
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Subscriptions {
 
 const EXAMPLES: &str = "\
 List and show read beside the process that owns the store; the others change it, and need it for themselves.
+One of a partition that cannot be opened is told as failed, with the reason, and the exit code is 1.
 
 Examples:
   tidelog subscriptions list
@@ -112,9 +113,18 @@ fn json(info: &SubscriptionInfo) -> Json<'_> {
 
 fn status(info: &SubscriptionInfo) -> &'static str {
     match info.status {
+        _ if info.failed.is_some() => "failed",
         SubscriptionStatus::Paused => "paused",
         SubscriptionStatus::OffsetExpired => "offset expired",
         _ => "active",
+    }
+}
+
+/// The command has failed where one of them cannot be looked at.
+fn exit(infos: &[SubscriptionInfo]) -> Exit {
+    match infos.iter().any(|it| it.failed.is_some()) {
+        true => Exit::Failure,
+        false => Exit::Success,
     }
 }
 
@@ -190,9 +200,12 @@ impl Subscriptions {
                 thousands(info.lag.records),
                 status(info)
             ))?;
+            if let Some(reason) = &info.failed {
+                out.line(format!("{:name$}  failed: {reason}", ""))?;
+            }
         }
         out.flush()?;
-        Ok(Exit::Success)
+        Ok(exit(&infos))
     }
 
     fn show(&self, info: &SubscriptionInfo) -> Result<Exit> {
@@ -212,7 +225,7 @@ impl Subscriptions {
             }
         }
         out.flush()?;
-        Ok(Exit::Success)
+        Ok(exit(std::slice::from_ref(info)))
     }
 
     /// Changes one that is there, and shows it as it is then.

@@ -40,7 +40,8 @@ const LONG: &str = "\
 Show how far subscriptions are behind, once or live
 
 It reads beside the process that owns the store, and writes nothing. A subscription's lag is what is \
-durable and not committed; its age is that of the oldest such record.
+durable and not committed; its age is that of the oldest such record. One of a partition that cannot be \
+opened is told as failed, with the reason, and the exit code is 1.
 
 Keys of the live view: q ends it, Tab goes to the other list, arrows, PageUp and PageDown move in it, \
 s sorts it by another column.";
@@ -63,6 +64,8 @@ struct LineJson<'a> {
     lag_records: u64,
     lag_bytes: u64,
     oldest_uncommitted_age_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<&'a str>,
 }
 
 impl Lag {
@@ -102,6 +105,7 @@ impl Lag {
                     lag_records: it.records,
                     lag_bytes: it.bytes,
                     oldest_uncommitted_age_seconds: it.age.map(|age| age.as_secs_f64()),
+                    failed: it.failed.as_deref(),
                 })?;
                 continue;
             }
@@ -114,8 +118,14 @@ impl Lag {
                 it.age.map(draw::age).unwrap_or_default(),
                 it.status.text()
             ))?;
+            if let Some(reason) = &it.failed {
+                out.line(format!("{:name$}  failed: {reason}", ""))?;
+            }
         }
         out.flush()?;
-        Ok(Exit::Success)
+        match board.subscriptions.iter().any(|it| it.failed.is_some()) {
+            true => Ok(Exit::Failure),
+            false => Ok(Exit::Success),
+        }
     }
 }

@@ -38,6 +38,7 @@ struct SubscriptionSeen {
     records: u64,
     bytes: u64,
     age: Option<Duration>,
+    failed: Option<String>,
 }
 
 /// How a subscription stands.
@@ -126,6 +127,7 @@ impl Look {
                 records: it.lag.records,
                 bytes: it.lag.bytes,
                 age: it.lag.age,
+                failed: it.failed,
             });
         }
         Ok(())
@@ -167,6 +169,8 @@ pub(super) struct SubscriptionLine {
     pub(super) records: u64,
     pub(super) bytes: u64,
     pub(super) age: Option<Duration>,
+    /// What cannot be looked at, and why.
+    pub(super) failed: Option<String>,
     /// Records committed a second.
     pub(super) rate: f64,
     /// Its lag, over the last looks.
@@ -248,6 +252,7 @@ impl Board {
                 records: it.records,
                 bytes: it.bytes,
                 age: it.age,
+                failed: it.failed,
                 rate,
                 trend,
             });
@@ -278,6 +283,7 @@ pub(super) mod tests {
             records,
             bytes: records * 136,
             age: (records > 0).then(|| Duration::from_millis(records * 37)),
+            failed: None,
         };
         Look {
             path: "/srv/agent/data".to_owned(),
