@@ -85,6 +85,7 @@ impl Log {
             },
         );
         log.enter_board();
+        log.limit_spares();
         log.count(&log.lock());
         Ok(Arc::new(log))
     }

@@ -96,6 +96,7 @@ impl Log {
         if before.total.is_none() && limits.total.is_some() {
             self.count(&self.lock());
         }
+        self.limit_spares();
         // Who waits for room may have it.
         self.freed.make();
         // Between saying how it is synced and looking what there is; the other fence is passed between

@@ -386,6 +386,13 @@ impl Log {
         natural.next_multiple_of(PAGE)
     }
 
+    /// A spare that was made under other limits may be longer than one is to be now.
+    pub(super) fn limit_spares(&self) {
+        let limits = self.limits.load();
+        let longest = limits.max_segment.max(limits.first_segment);
+        self.shelf.limit(longest.next_multiple_of(PAGE));
+    }
+
     /// Lets the spare take over, if there is one that has room for the batch.
     pub(super) fn roll(&self, appender: &mut Appender, room: Room) -> Result<bool> {
         let _span = tracing::debug_span!("roll", log = self.site.log).entered();

@@ -53,6 +53,8 @@ struct State {
     begun: u64,
     /// Somebody has asked for a spare since the last attempt began.
     asked: bool,
+    /// A longer one is thrown away, unless somebody wants it to be.
+    longest: u64,
 }
 
 impl State {
@@ -97,6 +99,7 @@ impl Shelf {
                 placed: false,
                 begun: 0,
                 asked: false,
+                longest: u64::MAX,
             }),
             attempts: Watermark::new(0),
         }
@@ -110,11 +113,19 @@ impl Shelf {
     /// Takes the spare, if there is one of at least that length.
     pub(crate) fn take(&self, capacity: u64) -> Option<Spare> {
         let mut state = self.state();
-        let fits = |spare: &mut Spare| !spare.spoiled && spare.layout.capacity >= capacity;
+        let longest = state.longest.max(capacity);
+        let fits = |spare: &mut Spare| {
+            !spare.spoiled && (capacity..=longest).contains(&spare.layout.capacity)
+        };
         let spare = state.spare.take_if(fits)?;
         state.number = spare.number.saturating_add(1);
         state.before = state.capacity.replace(spare.layout.capacity);
         Some(spare)
+    }
+
+    /// Spares are to be no longer than that, also one that is there.
+    pub(crate) fn limit(&self, longest: u64) {
+        self.state().longest = longest;
     }
 
     /// Puts a spare back that could not be taken over. A spoiled one is only there to be thrown
@@ -253,7 +264,7 @@ impl Shelf {
     /// that the log would choose by itself. Where the disk has no room for that, and somebody waits or
     /// it is to be there `ahead` at any rate, it is shorter, down to what is needed.
     pub(crate) fn prepare(&self, site: &Site, natural: u64, ahead: bool) {
-        let (spare, parked, mut used, number, wanted, placed) = {
+        let (spare, parked, mut used, number, wanted, placed, longest) = {
             let mut state = self.state();
             state.begun += 1;
             let wanted = std::mem::take(&mut state.wanted);
@@ -265,10 +276,15 @@ impl Shelf {
                 state.number,
                 wanted,
                 state.placed,
+                state.longest.max(wanted),
             )
         };
         let spare =
             spare.or_else(|| parked.and_then(|(number, layout)| again(site, number, layout)));
+        let spare = spare.map(|spare| Spare {
+            spoiled: spare.spoiled || spare.layout.capacity > longest,
+            ..spare
+        });
         let sizes = Sizes::of(natural, wanted, ahead);
         let fresh = |used: &mut Option<Used>| {
             let made = place(site, placed).and_then(|()| make(site, number, sizes, used));

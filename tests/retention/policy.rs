@@ -195,6 +195,38 @@ fn new_limits_count_for_what_is_there() {
     store.close().unwrap();
 }
 
+/// D15: a limit is set that is far below what the last segment holds, and the next one lies there, as long.
+/// The last one ends, the next ones are short, and so the topic comes to hold what it may.
+#[test]
+fn a_new_limit_counts_for_the_segment_that_is_written_to() {
+    let machine = Machine::new(1);
+    let long = |retention| {
+        small(retention)
+            .max_segment_bytes(1 << 20)
+            .first_segment_bytes(1 << 20)
+    };
+    let (store, topic) = machine.topic(long(Retention::forever()));
+    fill(&topic, 700);
+    let topic = store
+        .create_topic("t", long(Retention::bytes(64 << 10)))
+        .unwrap();
+    apply(&topic);
+    assert_eq!(
+        range(&topic),
+        (0, 700),
+        "nothing that is newer is there yet"
+    );
+    for _ in 0..8 {
+        fill(&topic, 20);
+        let would = topic.audit().unwrap();
+        assert_eq!(topic.apply_retention().unwrap(), would);
+    }
+    let (first, end) = range(&topic);
+    let kept = (end - first) * 984;
+    assert!((64 << 10..90_000).contains(&kept), "{first}..{end}");
+    store.close().unwrap();
+}
+
 /// New segments of a topic that keeps few bytes are no longer than makes sense.
 #[test]
 fn segments_are_no_longer_than_a_part_of_what_is_kept() {

@@ -51,7 +51,7 @@ pub(super) struct Facts<'a> {
 /// What retention does to a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// The segment that ends, since its first record is old.
+    /// The segment that ends, since its first record is old, or it holds too much.
     pub(super) rolls: Option<u32>,
     /// What goes, oldest first.
     pub(super) removals: Vec<Removal>,
@@ -99,8 +99,13 @@ pub(super) fn plan(facts: Facts<'_>) -> Plan {
     plan
 }
 
-/// When the last segment ends by the age of its first record; where that is not known it is old.
+/// When the last segment ends: by the age of its first record, and where that is not known it is old; or
+/// since it holds as much as all together are to hold, as one does that is older than the limit.
 fn rolls_at(facts: Facts<'_>, last: Piece) -> Option<i64> {
+    let bytes = facts.retention.bytes;
+    if facts.rolls && bytes.is_some_and(|bytes| last.bytes >= bytes.max(1)) {
+        return Some(i64::MIN);
+    }
     let age = facts.retention.roll_nanos()?;
     let began = facts.holding.began;
     let at = began.map_or(i64::MIN, |began| began.saturating_add(age));
