@@ -45,8 +45,9 @@ pub(crate) fn mend(site: &Site, promises: &Promises, mending: &Mending, epoch: u
     if let Some(end) = &mending.end {
         lay(site, promises, (epoch, end.nonce))?;
     }
-    sync_dir(site, &site.quarantine)?;
-    sync_dir(site, &site.dir)
+    // What was moved from there is safe where it is now before it is gone there.
+    sync_dir(site, &site.dir)?;
+    sync_dir(site, &site.quarantine)
 }
 
 fn open(site: &Site, number: u32) -> Result<(PathBuf, Arc<dyn File>)> {

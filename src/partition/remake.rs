@@ -224,11 +224,12 @@ impl Said {
         let twice = twice == Some(base);
         let said = self.predecessor.place;
         let place = match before.end {
-            Some(end) if !twice || said < end.place => end.place,
-            _ if twice => said,
-            _ => 0,
+            Some(end) if !twice || said < end.place => Some(end.place),
+            _ if twice => Some(said),
+            // A stand-in that is sealed takes the place of the one before it.
+            _ => None,
         };
         let next = base;
-        Some((base, Some(Predecessor { place, next })))
+        Some((base, place.map(|place| Predecessor { place, next })))
     }
 }

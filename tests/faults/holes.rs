@@ -138,7 +138,7 @@ fn a_repair_voids_nothing_that_the_journal_holds() {
         store.flush().unwrap();
         drop((topic, other));
         let folder = std::path::Path::new(ROOT).join("topics/t/000000-1");
-        let path = folder.join("00000001.seg");
+        let path = folder.join("00000002.seg");
         machine.stop(store, Crash::Cut(Keep::Nothing));
         let mut bytes = machine.sim.bytes(&path).unwrap();
         let found = bytes.windows(9).any(|it| it == b"only rode");
