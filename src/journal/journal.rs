@@ -224,6 +224,12 @@ impl Journal {
         })
     }
 
+    /// Moves those that cannot be read to the quarantine: the logs go on without them.
+    pub(crate) fn set_aside(&self, files: &[RedoFiles], epoch: u32) -> Result<()> {
+        let mut files = files.iter();
+        files.try_for_each(|it| side::set_aside(self.log().site(), it.log, &it.nonces, epoch))
+    }
+
     /// Removes files that are not named any more, durably so.
     pub(crate) fn discard(&self, files: &[RedoFiles]) {
         for files in files {

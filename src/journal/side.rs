@@ -117,6 +117,30 @@ pub(super) fn write(site: &Site, file: &RedoFile) -> Result<()> {
     written
 }
 
+/// Moves those files of a log that are there and cannot be read to the quarantine, under a name with that
+/// epoch, durably. Fails if all can be: whoever gave them up has not seen what is in them.
+pub(super) fn set_aside(site: &Site, log: u64, nonces: &[u64], epoch: u32) -> Result<()> {
+    let (sound, unread): (Vec<u64>, Vec<u64>) = nonces
+        .iter()
+        .partition(|nonce| read(site, log, **nonce).is_ok());
+    if let (Some(nonce), []) = (sound.first(), unread.as_slice()) {
+        let path = site.dir.join(file_name(log, *nonce));
+        let by_now = io::Error::other("it can be read by now");
+        return Err(Error::io("give up", path, by_now));
+    }
+    for nonce in &unread {
+        let name = file_name(log, *nonce);
+        let path = site.dir.join(&name);
+        let aside = site.quarantine.join(format!("{log}-{epoch}-{name}"));
+        match site.storage.rename(&path, &aside) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            moved => moved.map_err(|error| Error::io("set aside", &path, error))?,
+        }
+    }
+    let synced = site.storage.sync_dir(&site.quarantine);
+    synced.map_err(|error| Error::io("sync", &site.quarantine, error))
+}
+
 /// Removes files of a log, which must not be named any more, now or after a crash.
 pub(super) fn discard(site: &Site, log: u64, nonces: &[u64]) {
     for nonce in nonces {

@@ -1,5 +1,6 @@
 //! Opening a log: the plan is made true, and the log goes on from there.
 
+use std::io;
 use std::sync::{Arc, Mutex};
 
 use super::appender::{Active, Appender, Last};
@@ -26,7 +27,7 @@ use crate::format::{Entry, Layout, Sector, Slot};
 use crate::segment::{Header, Segment, file_name};
 use crate::sync::tally::Tally;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Watermark};
-use crate::sys::Access;
+use crate::sys::{Access, File};
 
 /// The most that is copied of what is cut.
 const MOST_KEPT: u64 = 16 << 20;
@@ -237,7 +238,8 @@ impl Recovery<'_> {
     }
 
     /// Moves away what is not in the chain, so that no later recovery can take it for a part. Where
-    /// the next segment is to be there ahead, and is, it stays: its layout.
+    /// the next segment is to be there ahead, and is, it stays: its layout. The highest goes first,
+    /// durably before the next one: a hole in the numbers is for ever a sign of loss.
     fn set_aside(&self, plan: &mut Plan, next: u32) -> Result<Option<Layout>> {
         let mut spare = None;
         if plan.later.is_empty() {
@@ -271,11 +273,14 @@ impl Recovery<'_> {
                     done => {
                         done?;
                         self.sync_dir(&self.site.quarantine)?;
-                        continue;
+                        Ok(())
                     }
                 },
             };
             done.map_err(|error| Error::io("set aside", &path, error))?;
+            if aside == Aside::Keep {
+                self.sync_dir(&self.site.dir)?;
+            }
         }
         self.sync_dir(&self.site.dir)?;
         Ok(spare)
@@ -337,10 +342,22 @@ impl Recovery<'_> {
         );
         let path = self.site.quarantine.join(name);
         let range = first.start..last.end.min(first.start.saturating_add(MOST_KEPT));
-        if let Err(error) = self.copy(walked, range, &path) {
+        let length = range.end - range.start;
+        let file = match ensure_dir(self.site, &self.site.quarantine)
+            .map(|()| self.site.storage.create(&path, length))
+        {
+            // An earlier attempt of this owner has kept it, and may have zeroed some of it since.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::AlreadyExists => return,
+            made => made.and_then(|made| made.map_err(|error| Error::io("create", &path, error))),
+        };
+        let made = file.is_ok();
+        let kept = file.and_then(|file| self.copy(walked, range, (&path, file.as_ref())));
+        if let Err(error) = kept {
             tracing::warn!(path = %path.display(), %error, "what is cut is not kept");
-            // Half a copy is only space.
-            let _gone = self.site.storage.remove_file(&path);
+            if made {
+                // Half a copy is only space.
+                let _gone = self.site.storage.remove_file(&path);
+            }
         }
     }
 
@@ -348,12 +365,10 @@ impl Recovery<'_> {
         &self,
         walked: &Walked,
         range: std::ops::Range<u64>,
-        path: &std::path::Path,
+        (path, file): (&std::path::Path, &dyn File),
     ) -> Result<()> {
-        ensure_dir(self.site, &self.site.quarantine)?;
         let fail = |error| Error::io("copy to", path, error);
         let length = range.end - range.start;
-        let file = self.site.storage.create(path, length).map_err(fail)?;
         let mut bytes = vec![0; usize::try_from(length.min(WINDOW)).unwrap_or(0)];
         let mut at = range.start;
         while at < range.end {

@@ -31,6 +31,11 @@ pub(crate) trait Visitor {
 
     /// A stretch of records that are not there or not sound.
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()>;
+
+    /// A segment file that is shorter than it was made: readers cannot have it, whatever it lacks.
+    fn short(&mut self, _: Error) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Reads a log as a recovery at this moment would leave it, and changes nothing.
@@ -67,6 +72,11 @@ impl Visitor for Tally<'_> {
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
         self.damage.push(self.site.corrupt(damage, flaw));
+        Ok(())
+    }
+
+    fn short(&mut self, error: Error) -> Result<()> {
+        self.damage.push(error);
         Ok(())
     }
 }
@@ -109,7 +119,12 @@ fn visit_segment(
     let (layout, base) = (header.identity.layout, header.identity.base);
     let number = header.identity.number;
     let fail = |error| site.io("read", number, error);
-    let mut walk = Walk::new(Arc::clone(file), header.seed(), layout.capacity);
+    let (length, capacity) = (file.len().map_err(fail)?, layout.capacity);
+    if length < capacity {
+        let reason = format!("{length} bytes long, not {capacity}");
+        visitor.short(site.mismatch(&site.segment(number), reason))?;
+    }
+    let mut walk = Walk::new(Arc::clone(file), header.seed(), capacity);
     let (mut place, mut next) = (layout.records_at, base);
     while place < end.place && next < end.next {
         let flaw = match walk.frame(place).map_err(fail)? {

@@ -20,6 +20,7 @@ impl Planner<'_> {
         let next = plan
             .last
             .map_or(Some(plan.first), |last| last.checked_add(1));
+        self.refuse_hole(next, &numbers)?;
         for number in numbers {
             if chain.as_ref().is_some_and(|chain| chain.contains(&number)) {
                 continue;
@@ -48,6 +49,34 @@ impl Planner<'_> {
         }
         plan.seen = self.greatest_epoch(&plan)?;
         Ok(plan)
+    }
+
+    /// Refuses the log if a segment is missing behind its end, and there is one above it that somebody has
+    /// taken over. A segment is only made when the name of the one before it is safe, and what is set
+    /// aside goes from the highest downward: a crash leaves no hole. What is above it may have been
+    /// acknowledged, and so may what was there. (The journal's own segments are used again.)
+    fn refuse_hole(&mut self, next: Option<u32>, numbers: &[u32]) -> Result<()> {
+        let mut missing = match next {
+            Some(next) if !self.site.topic.is_journal() => next,
+            _ => return Ok(()),
+        };
+        for number in numbers.iter().copied().filter(|it| Some(*it) >= next) {
+            if number == missing {
+                missing = missing.saturating_add(1);
+                continue;
+            }
+            let site = self.site;
+            let taken = match &self.found(number)?.page {
+                Page::Assigned(header) => site.owns(&header.identity, number),
+                Page::Bad(_) | Page::Headless => true,
+                Page::Short | Page::Unassigned => false,
+            };
+            if taken {
+                let reason = format!("it is missing, and there is segment {number}");
+                return Err(site.mismatch(&site.segment(missing), reason));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses the log if the segment behind its end has lost its header to rot. A header sector is

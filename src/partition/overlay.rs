@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::format::Redo;
+use crate::format::{Redo, SECTOR};
 use crate::segment::{Page, read_page};
 use crate::sys::{Access, File, Map};
 
@@ -29,22 +29,31 @@ pub(super) fn lay<'a>(
         .filter_map(|it| Some((it.of.nonce, it.identity.as_ref()?)));
     let (nonce, header) = match (&page, header.last()) {
         (Page::Assigned(header), _) => (header.identity.nonce, None),
-        (_, Some((nonce, sector))) => (nonce, Some(sector)),
+        (_, Some((nonce, sector))) => (nonce, Some(&**sector)),
         (_, None) => return Ok((Arc::clone(file), page)),
     };
+    let Some(file) = over(file, (nonce, header), redo) else {
+        return Ok((Arc::clone(file), page));
+    };
+    let page = read_page(file.as_ref())?;
+    Ok((file, page))
+}
+
+/// Lays the redo of one life of a segment over its file, and a header; `None` if there is none.
+pub(super) fn over<'a>(
+    file: &Arc<dyn File>,
+    (nonce, header): (u64, Option<&[u8; SECTOR]>),
+    redo: impl Iterator<Item = &'a Redo>,
+) -> Option<Arc<dyn File>> {
     let frames = redo.filter(|it| it.of.nonce == nonce && !it.frames.is_empty());
     let frames = frames.map(|it| (it.of.place, it.frames.clone()));
     let header = header.map(|sector| (0, sector.to_vec()));
     let patches: Vec<_> = header.into_iter().chain(frames).collect();
     if patches.is_empty() {
-        return Ok((Arc::clone(file), page));
+        return None;
     }
-    let file: Arc<dyn File> = Arc::new(Overlay {
-        file: Arc::clone(file),
-        patches,
-    });
-    let page = read_page(file.as_ref())?;
-    Ok((file, page))
+    let file = Arc::clone(file);
+    Some(Arc::new(Overlay { file, patches }))
 }
 
 impl File for Overlay {

@@ -2,42 +2,47 @@
 //! the records that can be read in it.
 //!
 //! Recovery asks what was promised and refuses a log that lacks some of it. Here it is asked what there
-//! is. A file that cannot be read in places reads as zeroes there. Where a header has rotted, its
-//! identity is made again if that can be proven: if one flipped bit makes its checksum agree, or if a
-//! nonce is known under which a frame at the place of the first one is sound.
+//! is. A file that cannot be read in places reads as zeroes there, and so does what it lacks at its end;
+//! over all of it lies what the journal holds for it, which may be all that there is. Where a header has
+//! rotted, its identity is made again if that can be proven (`remake.rs`).
+//!
+//! However many segments there are, one file is open at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::mark::Mark;
-use super::overlay::lay;
+use super::mend::copies;
+use super::overlay::{lay, over};
+use super::patient::Patient;
 use super::plan::{Aside, Promises};
 use super::planner::unsupported;
+use super::remake::{Before, brought, remake, seal_of};
 use super::site::{Damage, Site};
 use super::walked::At;
 use super::{Visitor, plan, visit};
 use crate::error::{Error, Flaw, Result};
-use crate::format::{Frame, Identity, Layout, MAX_OFFSET, PAGE, Predecessor, SECTOR, Seed, Slot};
-use crate::index::INTERVAL;
+use crate::format::{Frame, Identity, MAX_OFFSET, Slot};
 use crate::segment::{Page, Walk, number_of, read_page};
-use crate::sys::{Access, File, Map};
-
-/// How much is read at once.
-const CHUNK: usize = 256 << 10;
+use crate::sys::{Access, File};
 
 /// A segment file of which it is known what it is.
 #[derive(Debug)]
 pub(super) struct Piece {
-    /// With redo laid over it, and zeroes where it cannot be read.
-    pub(super) file: Arc<dyn File>,
+    /// Where it lies: under its name, or in the quarantine, where a repair that was cut off left the
+    /// copy that was to take its place.
+    pub(super) path: PathBuf,
     pub(super) identity: Identity,
     pub(super) seal: Option<Slot>,
-    /// Why its identity had to be made again.
-    pub(super) remade: Option<Flaw>,
-    pub(super) length: u64,
+    /// Its identity had to be made again.
+    pub(super) remade: bool,
+    /// Its length; `None` where there is no such file, and the journal alone has some of it.
+    pub(super) length: Option<u64>,
     /// How many sectors of it cannot be read.
     pub(super) holes: u64,
+    /// Where the last record ends that can be read or, where it has a seal, that.
+    pub(super) end: At,
 }
 
 /// What lies under a segment's name.
@@ -46,213 +51,184 @@ pub(super) enum Left {
     Piece(Box<Piece>),
     /// Something that nothing can be read from.
     Lost(Error),
+    /// A file that cannot be opened now: nobody knows what is in it.
+    Shut(Error),
     /// Nobody's yet.
     Spare,
 }
 
-/// Every segment file of a log, by number.
+impl Left {
+    pub(super) fn piece(&self) -> Option<&Piece> {
+        match self {
+            Left::Piece(piece) => Some(piece),
+            _ => None,
+        }
+    }
+
+    /// Why it cannot be opened, if so.
+    pub(super) fn shut(&self) -> Option<&Error> {
+        match self {
+            Left::Shut(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Every segment of a log, by number: those that are there, and those that the journal holds some of.
 pub(super) fn pieces(site: &Site, promises: &Promises) -> Result<BTreeMap<u32, Left>> {
     let entries = match site.storage.list(&site.dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         entries => entries.map_err(|error| Error::io("list", &site.dir, error))?,
     };
-    let numbers = entries.iter().filter_map(|entry| number_of(&entry.name));
+    let there = entries.iter().filter_map(|entry| number_of(&entry.name));
+    let there: BTreeSet<u32> = there.collect();
+    let held = promises.redo.iter().map(|redo| redo.of.number);
+    let named = held.chain(promises.end.map(|end| end.segment));
+    // A name that no other one follows, and no fact, may have been taken away for good.
+    let most = there.iter().copied().chain(named.clone()).max();
+    let mut copies = copies(site)?;
+    copies.retain(|number, _| !there.contains(number) && Some(*number) <= most);
+    let mut numbers = there;
+    numbers.extend(promises.redo.iter().map(|redo| redo.of.number));
+    numbers.extend(copies.keys());
     let mut left = BTreeMap::new();
-    let mut before = None;
+    let (mut before, mut expected) = (Before::default(), None);
     for number in numbers {
-        let found = look(site, promises, number, before)?;
-        before = match &found {
-            Left::Piece(piece) => Some(piece.survey(site, number, &mut Nobody)?),
-            _ => None,
-        };
+        if expected != Some(number) {
+            before.end = None;
+        }
+        let path = copies.remove(&number);
+        let path = path.unwrap_or_else(|| site.segment(number));
+        let found = look((site, promises, number), path, &before)?;
+        before.end = None;
+        if let Left::Piece(piece) = &found {
+            before.least = before.least.max(piece.end.next);
+            before.exact = piece.ends_there(site, promises, number)?;
+            before.end = Some(piece.end);
+        }
+        expected = number.checked_add(1);
         left.insert(number, found);
     }
     Ok(left)
 }
 
-fn look(site: &Site, promises: &Promises, number: u32, before: Option<At>) -> Result<Left> {
-    let path = site.segment(number);
-    let file = match site.storage.open(&path, Access::Read) {
-        Ok(file) => Arc::new(Patient::new(file)),
-        Err(error) => return Ok(Left::Lost(Error::opening("open", &path, error))),
+fn look(
+    (site, promises, number): (&Site, &Promises, u32),
+    path: PathBuf,
+    before: &Before,
+) -> Result<Left> {
+    let mut raw = match site.storage.open(&path, Access::Read) {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Ok(Left::Shut(Error::opening("open", &path, error))),
     };
     let fail = |error| Error::io("read", &path, error);
-    let holes = file.holes().map_err(fail)?;
-    let file: Arc<dyn File> = file;
+    let length = |raw: &Option<Arc<dyn File>>| raw.as_ref().map(|file| file.len()).transpose();
+    let brought = brought(site, promises, number);
+    let least = brought.map_or(0, |identity| identity.layout.capacity);
+    let patient = Patient::new(raw.clone(), least);
+    let mut holes = patient.holes().map_err(fail)?;
+    let file: Arc<dyn File> = Arc::new(patient);
     let page = read_page(file.as_ref()).map_err(fail)?;
     if let Page::Bad(flaw) = page
         && flaw.is_unsupported()
     {
         return Err(unsupported(&path, flaw));
     }
-    let (file, page) = lay(&file, page, promises.redo_of(number)).map_err(fail)?;
-    let length = file.len().map_err(fail)?;
-    let (identity, seal, remade) = match page {
+    let (_, page) = lay(&file, page, promises.redo_of(number)).map_err(fail)?;
+    let known = match &page {
         Page::Assigned(header) if site.owns(&header.identity, number) => {
-            (header.identity, header.seal, None)
+            Some((header.identity, header.seal))
         }
-        Page::Assigned(_) => {
-            let elsewhere = site.mismatch(&path, "it belongs elsewhere");
-            return Ok(Left::Lost(elsewhere));
-        }
-        Page::Unassigned | Page::Short => return Ok(Left::Spare),
-        Page::Bad(_) | Page::Headless => {
-            let flaw = match page {
-                Page::Bad(flaw) => flaw,
-                _ => Flaw::Empty,
-            };
-            let remade = remake(site, promises, number, &file, before).map_err(fail)?;
-            let Some(identity) = remade else {
-                let reason = format!("its header is damaged: {flaw}");
-                return Ok(Left::Lost(site.mismatch(&path, reason)));
-            };
-            (identity, seal_of(&identity, file.as_ref()), Some(flaw))
+        _ => None,
+    };
+    let remade = known.is_none();
+    if remade && matches!(page, Page::Assigned(_)) {
+        // It is somebody else's: of this segment there is what the journal has.
+        (raw, holes) = (None, 0);
+    }
+    let known = match known {
+        Some(known) => Some(known),
+        None => {
+            let remade = remake((site, promises, number), raw.as_ref(), before).map_err(fail)?;
+            remade.map(|identity| (identity, seal_of(&identity, raw.as_ref())))
         }
     };
-    Ok(Left::Piece(Box::new(Piece {
-        file,
+    let Some((identity, seal)) = known else {
+        let reason = match page {
+            Page::Assigned(_) => "it belongs elsewhere".to_owned(),
+            Page::Bad(flaw) => format!("its header is damaged: {flaw}"),
+            Page::Headless => format!("its header is damaged: {}", Flaw::Empty),
+            _ if raw.is_none() => "it is not there".to_owned(),
+            _ if holes > 0 => "its header cannot be read".to_owned(),
+            _ => return Ok(Left::Spare),
+        };
+        return Ok(Left::Lost(site.mismatch(&path, reason)));
+    };
+    let length = length(&raw).map_err(fail)?;
+    let end = At {
+        place: identity.layout.records_at,
+        next: identity.base,
+    };
+    let mut piece = Piece {
+        path,
         identity,
         seal,
         remade,
         length,
         holes,
-    })))
-}
-
-/// The identity that a damaged sector held, if that can be proven.
-fn remake(
-    site: &Site,
-    promises: &Promises,
-    number: u32,
-    file: &Arc<dyn File>,
-    before: Option<At>,
-) -> io::Result<Option<Identity>> {
-    let mut sector = [0; SECTOR];
-    if file.read_at(&mut sector, 0)? < SECTOR {
-        return Ok(None);
-    }
-    for bit in 0..SECTOR * 8 {
-        sector[bit / 8] ^= 1 << (bit % 8);
-        if let Ok(Some(identity)) = Identity::decode(&sector)
-            && site.owns(&identity, number)
-        {
-            return Ok(Some(identity));
-        }
-        sector[bit / 8] ^= 1 << (bit % 8);
-    }
-    let length = file.len()?;
-    let Ok(layout) = Layout::new(length - length % PAGE, INTERVAL) else {
-        return Ok(None);
+        end,
     };
-    let said = Said::of(&sector);
-    let recorded = promises.end.filter(|end| end.segment == number);
-    let recorded = recorded.map(|end| end.nonce);
-    let redo = promises.redo_of(number).map(|redo| redo.of.nonce);
-    for nonce in [said.nonce].into_iter().chain(recorded).chain(redo) {
-        let seed = Seed::new(&site.store, site.log, number, nonce);
-        let mut walk = Walk::new(Arc::clone(file), seed, layout.capacity);
-        let Ok(frame) = walk.frame(layout.records_at)? else {
-            continue;
-        };
-        let mark = promises.end.filter(|end| end.segment == number);
-        let mark = mark.map(|end| end.mark);
-        let Some((base, predecessor)) = said.place(number, before, mark) else {
-            return Ok(None);
-        };
-        let identity = Identity {
-            store: site.store,
-            log: site.log,
-            topic: site.topic,
-            partition: site.partition,
-            number,
-            nonce,
-            epoch: frame.epoch(),
-            base,
-            predecessor,
-            gaps_allowed: false,
-            covers_to: None,
-            layout,
-        };
-        return Ok(identity.encode().is_ok().then_some(identity));
-    }
-    Ok(None)
-}
-
-/// What a damaged sector says, some of which may still be so.
-struct Said {
-    nonce: u64,
-    base: u64,
-    predecessor: Predecessor,
-}
-
-impl Said {
-    fn of(sector: &[u8; SECTOR]) -> Said {
-        let number = |at: usize| {
-            let bytes = sector.get(at..at + 8).and_then(|it| it.try_into().ok());
-            u64::from_le_bytes(bytes.unwrap_or_default())
-        };
-        Said {
-            nonce: number(40),
-            base: number(48),
-            predecessor: Predecessor {
-                place: number(56),
-                next: number(64),
-            },
-        }
-    }
-
-    /// Where the segment begins: where it says so twice and can be believed, else where the one before
-    /// it ends, else where its recorded end leads back to.
-    fn place(
-        &self,
-        number: u32,
-        before: Option<At>,
-        recorded: Option<Mark>,
-    ) -> Option<(u64, Option<Predecessor>)> {
-        if number == 0 {
-            return Some((0, None));
-        }
-        let least = before.map_or(0, |end| end.next);
-        let most = recorded.map_or(least.saturating_add(u64::from(u32::MAX)), |end| end.next);
-        let twice = self.base == self.predecessor.next && (least..=most).contains(&self.base);
-        let counted = recorded.and_then(|end| end.next.checked_sub(end.records));
-        let base = match (twice, before) {
-            (true, _) => self.base,
-            (false, Some(end)) => end.next,
-            (false, None) => counted?,
-        };
-        let said = self.predecessor.place;
-        let place = match before {
-            Some(end) if !twice || said < end.place => end.place,
-            _ if twice => said,
-            _ => 0,
-        };
-        let next = base;
-        Some((base, Some(Predecessor { place, next })))
-    }
-}
-
-/// The seal behind an identity that was made again.
-fn seal_of(identity: &Identity, file: &dyn File) -> Option<Slot> {
-    let mut page = [0; 4 * SECTOR];
-    file.read_at(&mut page, 0).ok()?;
-    let sector = crate::format::Sector::Seal.of(&page)?;
-    let seal = Slot::decode(sector, identity.seed()).ok()?;
-    seal.filter(|seal| seal.is_final)
+    piece.end = piece.survey(site, promises, number, &mut Nobody)?;
+    Ok(Left::Piece(Box::new(piece)))
 }
 
 impl Piece {
+    /// The file as long as it should be, with what the journal holds for it.
+    fn walk(&self, site: &Site, promises: &Promises, number: u32) -> Result<Walk> {
+        let file = match self.length {
+            Some(_) => {
+                let file = site.storage.open(&self.path, Access::Read);
+                Some(file.map_err(|error| Error::opening("open", &self.path, error))?)
+            }
+            None => None,
+        };
+        let capacity = self.identity.layout.capacity;
+        let file: Arc<dyn File> = Arc::new(Patient::new(file, capacity));
+        let life = (self.identity.nonce, None);
+        let file = over(&file, life, promises.redo_of(number)).unwrap_or(file);
+        Ok(Walk::new(file, self.identity.seed(), capacity))
+    }
+
+    /// Whether it surely ends where its last record that can be read does: nothing lies behind that.
+    fn ends_there(&self, site: &Site, promises: &Promises, number: u32) -> Result<bool> {
+        if self.seal.is_some() {
+            return Ok(true);
+        }
+        let capacity = self.identity.layout.capacity;
+        let mut walk = self.walk(site, promises, number)?;
+        let anything = walk.holds_anything(self.end.place, capacity);
+        anything
+            .map(|anything| !anything)
+            .map_err(|error| Error::io("read", &self.path, error))
+    }
+
     /// Hands every sound record to the visitor, and what lies between them; where the last one ends.
     /// Where the segment has a seal, that is its end.
-    pub(super) fn survey(&self, site: &Site, number: u32, visitor: &mut dyn Visitor) -> Result<At> {
-        let fail = |error| site.io("read", number, error);
+    pub(super) fn survey(
+        &self,
+        site: &Site,
+        promises: &Promises,
+        number: u32,
+        visitor: &mut dyn Visitor,
+    ) -> Result<At> {
+        let fail = |error| Error::io("read", &self.path, error);
         let identity = &self.identity;
         let (base, layout) = (identity.base, identity.layout);
-        let limit = layout.capacity.min(self.length);
-        let mut walk = Walk::new(Arc::clone(&self.file), identity.seed(), limit);
+        let mut walk = self.walk(site, promises, number)?;
         let (mut place, mut next, mut epoch) = (layout.records_at, base, identity.epoch);
         let end = self.seal.map(|seal| (seal.place, seal.next));
-        let (to, most) = end.unwrap_or((limit, MAX_OFFSET));
+        let (to, most) = end.unwrap_or((layout.capacity, MAX_OFFSET));
         while place < to && next < most {
             let flaw = match walk.frame(place).map_err(fail)? {
                 Ok(frame) if base + u64::from(frame.delta()) == next && frame.epoch() >= epoch => {
@@ -265,9 +241,12 @@ impl Piece {
                 Ok(_) => Flaw::Stale,
                 Err(flaw) => flaw,
             };
-            let behind = walk.resume((place, next), to.min(limit), base, |offset, peek| {
-                offset < most && peek.epoch >= epoch
-            });
+            let behind = walk.resume(
+                (place, next),
+                to.min(layout.capacity),
+                base,
+                |offset, peek| offset < most && peek.epoch >= epoch,
+            );
             let Some((at, offset)) = behind.map_err(fail)? else {
                 break;
             };
@@ -336,9 +315,9 @@ pub(crate) fn gather(
             Left::Piece(piece) => {
                 let base = piece.identity.base;
                 once.reach(*number, base)?;
-                piece.survey(site, *number, &mut once)?;
+                piece.survey(site, promises, *number, &mut once)?;
             }
-            Left::Lost(error) => lost.push(error.clone()),
+            Left::Lost(error) | Left::Shut(error) => lost.push(error.clone()),
             Left::Spare => {}
         }
     }
@@ -399,72 +378,8 @@ impl Visitor for Nobody {
     fn damage(&mut self, _: Damage, _: Flaw) -> Result<()> {
         Ok(())
     }
-}
 
-/// A file that reads as zeroes where it cannot be read.
-#[derive(Debug)]
-pub(super) struct Patient(Arc<dyn File>);
-
-impl Patient {
-    pub(super) fn new(file: Arc<dyn File>) -> Patient {
-        Patient(file)
-    }
-
-    /// How many sectors cannot be read: all of the file is.
-    fn holes(&self) -> io::Result<u64> {
-        let length = self.0.len()?;
-        let mut bytes = vec![0; CHUNK];
-        let (mut at, mut holes) = (0, 0);
-        while at < length {
-            let chunk = usize::try_from(length - at).unwrap_or(CHUNK).min(CHUNK);
-            if self.0.read_at(&mut bytes[..chunk], at).is_err() {
-                let mut sector_at = at;
-                for sector in bytes[..chunk].chunks_mut(SECTOR) {
-                    holes += u64::from(self.0.read_at(sector, sector_at).is_err());
-                    sector_at += sector.len() as u64;
-                }
-            }
-            at += chunk as u64;
-        }
-        Ok(holes)
-    }
-}
-
-impl File for Patient {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
-    }
-
-    fn read_at(&self, buf: &mut [u8], place: u64) -> io::Result<usize> {
-        let read = self.0.read_at(buf, place);
-        if read.is_ok() {
-            return read;
-        }
-        let there = self.0.len()?.saturating_sub(place);
-        let there = usize::try_from(there).unwrap_or(usize::MAX).min(buf.len());
-        let mut at = place;
-        for sector in buf[..there].chunks_mut(SECTOR) {
-            if self.0.read_at(sector, at).is_err() {
-                sector.fill(0);
-            }
-            at += sector.len() as u64;
-        }
-        Ok(there)
-    }
-
-    fn write_at(&self, buf: &[u8], place: u64) -> io::Result<()> {
-        self.0.write_at(buf, place)
-    }
-
-    fn grow(&self, len: u64) -> io::Result<()> {
-        self.0.grow(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn map(&self, access: Access, len: u64) -> io::Result<Map> {
-        self.0.map(access, len)
+    fn short(&mut self, error: Error) -> Result<()> {
+        Err(error)
     }
 }

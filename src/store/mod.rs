@@ -18,6 +18,7 @@ mod offload;
 mod open;
 mod open_reading;
 mod position;
+mod quarantine;
 mod read;
 mod reading;
 mod record;

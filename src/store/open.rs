@@ -10,6 +10,7 @@ use super::backup::Copying;
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::{log_of_folder, named};
+use super::quarantine;
 use crate::board::{self, Board, Key};
 use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
@@ -159,6 +160,7 @@ fn take_over(
         });
     }
     opened.journal.tidy(&opened.before);
+    quarantine::trim(storage.as_ref(), &root.join("quarantine"));
     tidy(storage.as_ref(), root, &opened.before, &mut ids)?;
     Ok((opened, ids))
 }

@@ -6,19 +6,15 @@ use std::sync::Arc;
 
 use super::inner::Inner;
 use super::inspect::Place;
-use super::log_cell::{promises, refuse_links, site, stated};
-use super::open::{existing_id, names, open, refuse_foreign};
+use super::log_cell::{promises, refuse_links, site, stated, unread};
+use super::open::{existing_id, open, refuse_foreign};
 use super::store::Store;
 use crate::error::{Error, Flaw, Result};
 use crate::format::Frame;
 use crate::journal::{Event, Fold, Pending};
 use crate::options::StoreOptions;
 use crate::partition::{Damage, Mending, Promises, Site, Step, Visitor, gather, mend, mending};
-use crate::sys::{Access, Kind, Storage};
-
-/// So many files stay in the quarantine, with so many bytes in all: the oldest go first.
-const MOST_FILES: usize = 256;
-const MOST_BYTES: u64 = 1 << 30;
+use crate::sys::{Kind, Storage};
 
 /// What [`repair`] has done, or would do ([`repair_plan`]).
 ///
@@ -125,6 +121,10 @@ pub enum RepairAction {
     Reread,
     /// Its header is written anew; the damaged one is kept in the quarantine.
     HeaderMadeAgain,
+    /// It is missing, and is made for what the journal holds of it.
+    MadeAgain,
+    /// It lies behind the end, and nothing can be read from it: it is moved to the quarantine.
+    SetAside,
     /// It is missing, or nothing can be read from it: a segment without records stands for its offsets.
     /// What was there is moved to the quarantine.
     Replaced {
@@ -139,6 +139,8 @@ impl std::fmt::Display for RepairAction {
             RepairAction::Lengthened { bytes } => write!(f, "lengthened to {bytes} bytes again"),
             RepairAction::Reread => f.write_str("replaced by a copy of what can be read"),
             RepairAction::HeaderMadeAgain => f.write_str("its header is written anew"),
+            RepairAction::MadeAgain => f.write_str("made again for what the journal holds of it"),
+            RepairAction::SetAside => f.write_str("set aside"),
             RepairAction::Replaced { offsets } => {
                 let Range { start, end } = offsets;
                 write!(
@@ -156,6 +158,8 @@ struct Planned {
     site: Site,
     promises: Promises,
     mending: Option<Mending>,
+    /// A file of redo cannot be read, and is given up.
+    unread: bool,
     report: RepairedLog,
 }
 
@@ -201,8 +205,8 @@ pub fn repair_plan(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Rep
 /// what cannot is a damaged stretch from then on, which readers are told of and pass; no offset is
 /// given anew. Damaged records that readers can pass need no repair, and stay as they are.
 ///
-/// What is replaced is kept in the folder `quarantine`, of which the oldest files go when there are more
-/// than 256, or more than 1 GiB.
+/// What is replaced is kept in the folder `quarantine`. Of what has been set aside there before the last
+/// time, the oldest files go at the next opening if there are more than 256, or more than 1 GiB.
 ///
 /// # Errors
 ///
@@ -253,7 +257,6 @@ pub fn repair(path: impl AsRef<Path>, options: &StoreOptions) -> Result<RepairRe
         }
         logs.push(report);
     }
-    trim(options.storage.as_ref(), &root.join("quarantine"));
     store.close()?;
     Ok(RepairReport { logs })
 }
@@ -264,14 +267,21 @@ fn mend_one(inner: &Inner, planned: &Planned) -> Result<()> {
         site,
         promises,
         mending: Some(mending),
+        unread,
         report,
     } = planned
     else {
         return Ok(());
     };
     mend(site, promises, mending, inner.setting.epoch)?;
+    let redo = inner.journal.redo_files(&[*log]);
+    if *unread {
+        inner.journal.set_aside(&redo, inner.setting.epoch)?;
+        if let Some(pending) = inner.pending().get_mut(log) {
+            pending.unread = None;
+        }
+    }
     if let Some(end) = &mending.end {
-        let redo = inner.journal.redo_files(&[*log]);
         let ends = vec![stated(*log, end)];
         let events = [Event::Ends { ends }, Event::Settled { log: *log }];
         inner.journal.commit(&events)?;
@@ -307,8 +317,11 @@ fn planned(
             let promises = promises(fold, *log, closed, pending);
             let start = fold.log(*log).and_then(|log| log.start.as_ref());
             let start = start.map_or(0, |start| start.offset);
-            let found =
-                refuse_links(&site).and_then(|()| mending(&site, &promises, (start, epoch), draw));
+            let cause = unread(pending, *log);
+            let found = given_up(cause.as_deref())
+                .and_then(|()| refuse_links(&site))
+                .and_then(|()| mending(&site, &promises, (start, epoch), draw))
+                .map(|mending| because(mending, cause.as_deref()));
             let (mending, why, refused) = match found {
                 Ok(None) => continue,
                 Ok(Some(mending)) => {
@@ -333,11 +346,29 @@ fn planned(
                 site,
                 promises,
                 mending,
+                unread: cause.is_some(),
                 report,
             });
         }
     }
     Ok(all)
+}
+
+/// Whether a log can do without a file of redo that cannot be read: not where it may be read later.
+fn given_up(unread: Option<&Error>) -> Result<()> {
+    match unread {
+        None | Some(Error::Mismatch { .. } | Error::Io { op: "read", .. }) => Ok(()),
+        Some(error) => Err(error.clone()),
+    }
+}
+
+/// A log of which redo cannot be read is not sound, whatever its own files say.
+fn because(mending: Option<Mending>, unread: Option<&Error>) -> Option<Mending> {
+    let Some(why) = unread.cloned() else {
+        return mending;
+    };
+    let (steps, end) = mending.map_or((Vec::new(), None), |it| (it.steps, it.end));
+    Some(Mending { why, steps, end })
 }
 
 fn steps(site: &Site, mending: &Mending) -> Vec<RepairStep> {
@@ -347,6 +378,8 @@ fn steps(site: &Site, mending: &Mending) -> Vec<RepairStep> {
             Step::Lengthen { to, .. } => RepairAction::Lengthened { bytes: *to },
             Step::Reread { .. } => RepairAction::Reread,
             Step::Header { .. } => RepairAction::HeaderMadeAgain,
+            Step::Make { .. } => RepairAction::MadeAgain,
+            Step::Aside { .. } => RepairAction::SetAside,
             Step::StandIn { identity, next } => RepairAction::Replaced {
                 offsets: identity.base..*next,
             },
@@ -387,35 +420,5 @@ pub(super) fn refuse_owned(storage: &dyn Storage, root: &Path) -> Result<()> {
             pid: holder.pid,
         }),
         None => Ok(()),
-    }
-}
-
-/// Removes the oldest files of the quarantine, of those that are too many or too much.
-fn trim(storage: &dyn Storage, quarantine: &Path) {
-    let epoch = |name: &str| name.split('-').nth(1).and_then(|it| it.parse::<u32>().ok());
-    let names = names(storage, quarantine).unwrap_or_default();
-    let mut files: Vec<_> = names
-        .into_iter()
-        .filter_map(|name| Some((epoch(&name)?, name)))
-        .filter_map(|(epoch, name)| {
-            let file = storage.open(&quarantine.join(&name), Access::Read).ok()?;
-            Some((epoch, name, file.len().ok()?))
-        })
-        .collect();
-    files.sort();
-    let mut bytes: u64 = files.iter().map(|(_, _, length)| length).sum();
-    let mut left = files.len();
-    for (_, name, length) in files {
-        if left <= MOST_FILES && bytes <= MOST_BYTES {
-            break;
-        }
-        let path = quarantine.join(name);
-        match storage.remove_file(&path) {
-            Ok(()) => {
-                left -= 1;
-                bytes -= length;
-            }
-            Err(error) => tracing::warn!(path = %path.display(), %error, "cannot be removed yet"),
-        }
     }
 }

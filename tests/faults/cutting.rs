@@ -110,6 +110,30 @@ fn a_sound_frame_that_is_cut_is_kept_in_the_quarantine_if_there_is_room() {
     }
 }
 
+/// The topic cannot be opened at first, since one of the writes to its segment fails; the same owner
+/// tries again. What is cut was kept by the first attempt, and stays, whatever is left of it in the file.
+#[test]
+fn what_a_first_attempt_has_kept_stays_when_it_is_tried_again() {
+    for nth in 0..6 {
+        let sim = ten();
+        let frame = put_stray(&sim, 1);
+        let store = open(&sim, 2);
+        sim.fail(Fault::new(Call::Write, When::Nth(nth), libc::EIO).on("topics"));
+        drop(one(&store, "t").end());
+        sim.heal();
+        goes_on(&store);
+        let kept = kept(&sim);
+        let found = |bytes: &&Vec<u8>| bytes.windows(frame.len()).any(|it| it == frame);
+        assert_eq!(
+            kept.iter().filter(found).count(),
+            1,
+            "{nth}: {}",
+            kept.len()
+        );
+        store.close().unwrap();
+    }
+}
+
 /// A frame that is cut, or the header of a file that is set aside, is of an owner whose journal is
 /// gone. What is written next has a later epoch, in a segment of its own, so that nothing of that
 /// owner is ever taken for it.

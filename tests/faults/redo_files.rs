@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::kit::segments_of;
-use crate::machine::Machine;
-use tidelog::sys::sim::{Call, Fault, Keep, SimClock, When};
+use crate::kit::{damaged, one, scan, segments_of};
+use crate::machine::{Machine, ROOT};
+use tidelog::sys::sim::{Call, Crash, Fault, Keep, SimClock, When};
 use tidelog::sys::{Backend, Storage};
 use tidelog::{Ack, Error, Record, Store, Topic};
 
@@ -223,6 +223,68 @@ fn a_file_of_redo_that_cannot_be_read_fails_its_topic() {
     let store = machine.open();
     assert_eq!(payloads(&store, "bad"), ["first", "second"]);
     store.close().unwrap();
+}
+
+/// The file is damaged, or gone, and nobody can bring it back. A repair says so and gives it up; the
+/// damaged file is in the quarantine. What the journal itself still holds is there; what the file alone
+/// held is lost at its offsets. One of a later version, or
+/// one that cannot be opened now, is not given up.
+#[test]
+fn a_repair_goes_on_without_redo_that_cannot_be_read() {
+    for (gone, alone) in [(false, false), (true, false), (false, true)] {
+        let machine = Machine::new(1);
+        let store = machine.open();
+        machine.failed_topic(&store);
+        if alone {
+            traffic(&store, &machine.clock, 36);
+        }
+        machine.stop(store, Crash::Cut(Keep::Nothing));
+        let [file] = &machine.redo_files()[..] else {
+            panic!("{:?}", machine.redo_files());
+        };
+        // A sync that failed may have written anything.
+        let topic = Path::new(ROOT).join("topics/bad");
+        let log = topic.join(&machine.sim.list(&topic).unwrap()[0].name);
+        let segment = log.join("00000000.seg");
+        let bytes = machine.sim.bytes(&segment).unwrap();
+        if let Some(at) = bytes.windows(6).position(|it| it == b"second") {
+            machine.sim.overwrite(&segment, at, &[0; 6]).unwrap();
+        }
+        let options = machine.options().inline();
+        let sound = machine.sim.bytes(file).unwrap();
+        machine.sim.overwrite(file, 0, &later(&sound)).unwrap();
+        let refused = tidelog::repair(ROOT, &options).unwrap();
+        assert!(!refused.is_complete(), "{refused:?}");
+        machine.sim.overwrite(file, 0, &sound).unwrap();
+        let shut = Fault::new(Call::Open, When::From(0), libc::EMFILE);
+        machine.sim.fail(shut.on(".redo"));
+        let refused = tidelog::repair(ROOT, &options).unwrap();
+        assert!(!refused.is_complete(), "{refused:?}");
+        machine.sim.heal();
+        match gone {
+            true => machine.sim.remove_file(file).unwrap(),
+            false => machine.sim.flip(file, sound.len() - 20, 4).unwrap(),
+        }
+        let planned = tidelog::repair_plan(ROOT, &options).unwrap();
+        let why = &planned.logs[0].why;
+        assert!(
+            matches!(why, Error::Mismatch { path, .. } if path == file),
+            "{why}"
+        );
+        let done = tidelog::repair(ROOT, &options).unwrap();
+        assert!(done.is_complete(), "{done:?}");
+        let none: [PathBuf; 0] = [];
+        assert_eq!(machine.redo_files(), none);
+        let kept = machine.sim.list(&Path::new(ROOT).join("quarantine"));
+        assert_eq!(kept.unwrap().len(), usize::from(!gone));
+        let store = machine.open();
+        let records = scan(&one(&store, "bad"));
+        let lost: Vec<_> = alone.then_some((1, 2)).into_iter().collect();
+        assert_eq!(damaged(&records), lost);
+        assert_eq!(one(&store, "bad").append("third").unwrap().offset(), 2);
+        store.close().unwrap();
+        assert!(tidelog::repair(ROOT, &options).unwrap().logs.is_empty());
+    }
 }
 
 /// The file as a later version would write it.

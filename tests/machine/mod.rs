@@ -39,11 +39,16 @@ impl Machine {
 
     /// The power fails, and the next owner opens what is left.
     pub fn cut(&self, store: Store, keep: Keep) -> Store {
+        self.stop(store, Crash::Cut(keep));
+        self.open()
+    }
+
+    /// The machine stops, and nobody opens the store.
+    pub fn stop(&self, store: Store, crash: Crash) {
         self.sim.crash_after(0);
         self.sim.free(Path::new("/")).unwrap_err();
         drop(store);
-        self.sim.crash(Crash::Cut(keep)).unwrap();
+        self.sim.crash(crash).unwrap();
         self.sim.heal();
-        self.open()
     }
 }
