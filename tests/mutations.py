@@ -150,17 +150,17 @@ MUTATIONS = [
     ),
     (
         "what stands in for the end does not reach as far as was promised",
-        [("src/partition/mending.rs", "let next = chain.next.max(promised);", "let next = chain.next.max(promised.min(0));")],
+        [("src/partition/mending.rs", "let next = self.next.max(known);", "let next = self.next.max(known.min(0));")],
         faults("mend"), {},
     ),
     (
         "a repair that states an end leaves what the journal holds out of the files",
-        [("src/partition/mending.rs", "        lay(site, promises)?;\n", "        let _ = lay;\n")],
+        [("src/partition/mend.rs", "        lay(site, promises, (epoch, end.nonce))?;\n", "        let _ = (lay, epoch, end.nonce);\n")],
         faults("mend"), {},
     ),
     (
         "a repair writes over a header that it has not kept",
-        [("src/partition/mending.rs", "let copied = copy.write_at(&page[..read], 0).and_then(|()| copy.sync());", "let copied = copy.sync();")],
+        [("src/partition/mend.rs", "let copied = copy.write_at(&page[..read], 0).and_then(|()| copy.sync());", "let copied = copy.sync();")],
         faults("mend"), {},
     ),
     (
