@@ -274,7 +274,7 @@ fn dead_letters_never_go_to_the_input() {
     let halves = halves.on_error(OnError::Skip);
     let counts = halves.run_once(|record, out| {
         let number: u64 = record.text()?.parse()?;
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             out.append((number / 2).to_string())?;
         }
         Ok(())
