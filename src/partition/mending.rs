@@ -285,7 +285,7 @@ pub(crate) fn mend(site: &Site, promises: &Promises, mending: &Mending, epoch: u
             Step::Lengthen { number, to } => {
                 let (path, file) = open(site, *number)?;
                 let grown = file.grow(*to).and_then(|()| file.sync());
-                grown.map_err(|error| Error::io("lengthen", &path, error))?;
+                grown.map_err(|error| Error::io("lengthen", &path, error).needing(*to))?;
             }
             Step::Reread { number } => reread(site, *number, epoch)?,
             Step::Header { number, identity } => header(site, *number, identity, epoch)?,
@@ -318,7 +318,7 @@ fn aside(site: &Site, number: u32, epoch: u32, what: &str) -> std::path::PathBuf
 
 /// Makes a file in the quarantine, in place of one that an earlier attempt left.
 fn fresh(site: &Site, path: &Path, length: u64) -> Result<Arc<dyn crate::sys::File>> {
-    let fail = |error| Error::io("create", path, error);
+    let fail = |error| Error::io("create", path, error).needing(length);
     if site.storage.kind(path).map_err(fail)? == Some(Kind::File) {
         site.storage.remove_file(path).map_err(fail)?;
     }

@@ -45,11 +45,25 @@ const LEAST: Room = Room {
 impl Log {
     /// What the log holds now.
     pub(crate) fn holding(&self) -> Result<Holding> {
+        self.check_kept()?;
+        let pieces = self.pieces()?;
+        let (number, last) = match pieces.last() {
+            Some(piece) => (piece.number, piece.last_append),
+            None => return Ok(Holding::default()),
+        };
+        let began = {
+            let appender = self.lock();
+            let same = appender.last.is_some_and(|last| last.number == number);
+            appender.began.filter(|_| same)
+        };
+        let began = began.or_else(|| self.began(number, last));
+        Ok(Holding { pieces, began })
+    }
+
+    /// The pieces of it, be it failed or not.
+    pub(crate) fn pieces(&self) -> Result<Vec<Piece>> {
         self.gate.reads(&self.site)?;
-        if self.gate.failure().is_some() {
-            return Err(self.gate.failed(&self.site));
-        }
-        let (links, ledger, mark, identity, began) = {
+        let (links, ledger, mark, identity) = {
             let appender = self.lock();
             let identity = appender.identity().copied();
             (
@@ -57,11 +71,10 @@ impl Log {
                 self.ledger.read(),
                 appender.mark,
                 identity,
-                appender.began,
             )
         };
         let Some((last, ended)) = links.split_last() else {
-            return Ok(Holding::default());
+            return Ok(Vec::new());
         };
         let first = self.first.load(Ordering::Acquire);
         let mut pieces: Vec<Piece> = Vec::with_capacity(links.len());
@@ -113,8 +126,7 @@ impl Log {
             }
             later = Some((piece.base, piece.last_append));
         }
-        let began = began.or_else(|| self.began(last.number, mark.last_append));
-        Ok(Holding { pieces, began })
+        Ok(pieces)
     }
 
     /// When the first record of the last segment was appended, as far as its own time tells: one that

@@ -28,6 +28,7 @@ mod forked;
 mod full;
 mod futures;
 mod groups;
+mod health;
 mod limits;
 mod locks;
 mod many;
