@@ -12,7 +12,7 @@ mod show;
 mod span;
 mod wait;
 
-use show::{Free, Owner, Spans};
+use show::{Free, Needed, Owner, Spans};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -182,11 +182,11 @@ pub enum Error {
     },
 
     /// The disk is full. Nothing was written; the same call succeeds once there is space.
-    #[error("{}: no space for {needed} bytes ({})", path.display(), Free(*free))]
+    #[error("{}: no space{} ({})", path.display(), Needed(*needed), Free(*free))]
     StorageFull {
         /// What was to be made or written.
         path: PathBuf,
-        /// How many bytes it needed.
+        /// How many bytes it needed; 0 where that is not known, of a folder for instance.
         needed: u64,
         /// How many are free, where the disk tells.
         free: Option<u64>,

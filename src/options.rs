@@ -114,12 +114,13 @@ impl StoreOptions {
     }
 
     /// Tells the store's figures to the recorder of the `metrics` facade that the program has installed,
-    /// each time that this has passed, a millisecond or more; nothing if it is not said. A thread of its own does it, so that a recorder that
-    /// is slow or panics harms nobody. It also warns, through `tracing`, when the file system has less
-    /// than a GiB left, or a topic nine tenths of what it may hold.
+    /// each time that this has passed, a millisecond or more; nothing if it is not said. A thread of its
+    /// own does it, so that a recorder that is slow or panics harms nobody. Gauges of what has gone, a
+    /// deleted topic for instance, are told as 0 once. Each time it does what
+    /// [`Store::metrics`](crate::Store::metrics) does, which opens what nobody has used.
     ///
-    /// The names are `tidelog_store_*`, `tidelog_topic_*`, `tidelog_partition_*` and
-    /// `tidelog_subscription_*`; see [`Metrics`](crate::Metrics).
+    /// The names are `tidelog_store_*`, `tidelog_topic_*`, `tidelog_partition_*`,
+    /// `tidelog_subscription_*` and `tidelog_processor_*`; see [`Metrics`](crate::Metrics).
     pub fn metrics_interval(mut self, interval: Duration) -> Self {
         self.metrics_interval = Some(interval);
         self

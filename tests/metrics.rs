@@ -257,3 +257,89 @@ fn structs_tell_what_is_there_and_what_has_gone() {
     drop(topic);
     store.close().unwrap();
 }
+
+/// A processor is run over what is there again and again, as a cron job would: each run tells what it has
+/// done itself, and the totals of its name grow.
+#[test]
+fn a_processor_that_runs_again_and_again_counts_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    let quakes = store.topic("quakes").unwrap();
+    for round in 1..=3 {
+        quakes.append("M 4.6").unwrap();
+        let copies = store.processor("copies").input("quakes").output("copies");
+        let copy = copies.run_once(|record, out| Ok(out.append(record.to_record())?));
+        assert_eq!(copy.unwrap().records_in, 1);
+        let told = &store.metrics().unwrap().processors[0];
+        let counts = (told.counts.records_in, told.counts.records_out);
+        assert_eq!(counts, (round, round));
+    }
+    drop(quakes);
+    store.close().unwrap();
+}
+
+/// A batch goes to two partitions, then a transaction does, and each is waited for: that counts among the
+/// appends of both, as one to a single partition does.
+#[test]
+fn appends_to_several_partitions_are_among_the_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path().join("data")).unwrap();
+    let topic = TopicOptions::new().partitions(3);
+    let topic = store.create_topic("t", topic).unwrap();
+    let both = || [0, 1].map(|number| Record::new("M 4.6").partition(number));
+    topic.append_batch(both()).unwrap();
+    let transaction =
+        store.transaction(|tx| both().into_iter().try_for_each(|it| tx.append(&topic, it)));
+    transaction.unwrap();
+    topic.append(Record::new("M 2.1").partition(1)).unwrap();
+    let metrics = store.metrics().unwrap();
+    let times = metrics.topics[0].partitions.iter();
+    let times: Vec<u64> = times.map(|it| it.append_latency.count()).collect();
+    assert_eq!(times, [2, 3, 0]);
+    drop(topic);
+    store.close().unwrap();
+}
+
+/// A store is opened again, and nobody uses it: that a consumer stands still is told. When the consumer is
+/// deleted, and then the topic, their last figures do not stand for ever.
+#[test]
+fn what_stands_still_is_told_after_a_restart_and_what_has_gone_as_nothing() {
+    let (_one, seen) = recorder();
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("data");
+    let store = Store::open(&root).unwrap();
+    let limited = TopicOptions::new().max_total_bytes(1 << 20);
+    let topic = store.create_topic("still", limited).unwrap();
+    topic.append("M 4.6").unwrap();
+    drop(topic.subscribe("archive").unwrap());
+    drop(topic);
+    store.close().unwrap();
+
+    let options = StoreOptions::new().metrics_interval(Duration::from_millis(5));
+    let store = Store::open_with(&root, options).unwrap();
+    let of = |name: &str| match told(seen).get(name) {
+        Some(DebugValue::Gauge(value)) => Some(value.0),
+        _ => None,
+    };
+    let lag = "tidelog_subscription_lag_records{topic=still,subscription=archive}";
+    let age = "tidelog_topic_oldest_record_age_seconds{topic=still}";
+    wait_for("it stands still", || of(lag) == Some(1.0));
+    wait_for("it has a record", || of(age) > Some(0.0));
+    let topic = store.existing_topic("still").unwrap();
+    topic.delete_subscription("archive").unwrap();
+    wait_for("nobody is behind", || of(lag) == Some(0.0));
+    drop(topic);
+    store.delete_topic("still").unwrap();
+    for name in [
+        "bytes",
+        "newest_offset",
+        "oldest_record_age_seconds",
+        "fullness_ratio",
+    ] {
+        let name = format!("tidelog_topic_{name}{{topic=still}}");
+        wait_for(&name, || of(&name) == Some(0.0));
+    }
+    let offset = "tidelog_partition_offset{topic=still,partition=0}";
+    wait_for(offset, || of(offset) == Some(0.0));
+    store.close().unwrap();
+}

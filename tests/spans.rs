@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 use std::fmt::{Debug, Write as _};
 use std::fs;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use tidelog::sys::sim::Sim;
 use tidelog::{Retention, Store, StoreOptions, TopicOptions};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
@@ -176,4 +177,52 @@ fn damage_is_told_where_it_is_met() {
         .iter()
         .filter(|line| line.contains("met while reading"));
     assert_eq!(met.filter(at).count(), 1, "{told:?}");
+}
+
+/// How often that has been told.
+fn times(what: &str) -> usize {
+    told().iter().filter(|line| line.contains(what)).count()
+}
+
+/// A topic fills up, and so does the disk, and nobody has asked for figures: each is warned of once, before
+/// an append is refused, and again when it has been well in between.
+#[test]
+fn what_will_be_full_is_warned_of_before_it_is() {
+    let _one = listen();
+    let sim = Sim::new(1);
+    let options = || StoreOptions::new().storage(Arc::new(sim.clone())).inline();
+    let store = Store::open_with("/store", options()).unwrap();
+    let small = TopicOptions::new()
+        .first_segment_bytes(64 << 10)
+        .max_segment_bytes(64 << 10)
+        .max_total_bytes(1 << 20);
+    let topic = store.create_topic("quakes", small).unwrap();
+    let until_full = || {
+        let kib = [7; 1 << 10];
+        let mut warned = None;
+        let taken = (0..).take_while(|_| topic.append(kib.as_slice()).is_ok());
+        for number in taken {
+            let before = warned.is_none() && times("nearly full") > 0;
+            warned = warned.or(before.then_some(number));
+        }
+        warned
+    };
+    let warned = until_full().unwrap();
+    assert!((850..950).contains(&warned), "at {warned} KiB of 1024");
+    assert_eq!(times("nearly full"), 1);
+    assert_eq!(times("topic=\"quakes\" partition=0"), 1);
+    topic.partition(0).unwrap().truncate_before(500).unwrap();
+    topic.append("room").unwrap();
+    until_full();
+    assert_eq!(times("nearly full"), 2);
+
+    assert_eq!(times("little space is left"), 0);
+    for (free, told) in [(512, 1), (512, 1), (4096, 1), (512, 2)] {
+        sim.set_capacity(Some(free << 20));
+        let name = format!("other{}", store.topics().len());
+        store.topic(&name).unwrap().append("M 4.6").unwrap();
+        assert_eq!(times("little space is left"), told, "{free} MiB");
+    }
+    drop(topic);
+    store.close().unwrap();
 }

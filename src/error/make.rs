@@ -40,6 +40,14 @@ impl Error {
         }
     }
 
+    /// The same, knowing how many bytes were to be made or written there.
+    pub(crate) fn needing(mut self, bytes: u64) -> Error {
+        if let Error::StorageFull { needed, .. } = &mut self {
+            *needed = bytes;
+        }
+        self
+    }
+
     /// As [`Error::io`] for a file that was to be opened; [`Error::Refused`] where the disk found
     /// something else than a file of ours, a link for instance.
     pub(crate) fn opening(op: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Error {

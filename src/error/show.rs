@@ -27,6 +27,18 @@ impl fmt::Display for Spans<'_> {
     }
 }
 
+/// So many bytes, unless nobody knows.
+pub(super) struct Needed(pub(super) u64);
+
+impl fmt::Display for Needed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            needed => write!(f, " for {needed} bytes"),
+        }
+    }
+}
+
 pub(super) struct Free(pub(super) Option<u64>);
 
 impl fmt::Display for Free {

@@ -16,6 +16,13 @@ fn errors_read_as_sentences_with_coordinates() {
     );
     let full = Error::io("write", "x", io::Error::from(io::ErrorKind::StorageFull));
     assert!(matches!(full, Error::StorageFull { .. }), "{full}");
+    let told = |error: &Error| error.to_string();
+    assert!(told(&full).starts_with("x: no space ("), "{full}");
+    let full = full.needing(64);
+    assert!(
+        told(&full).starts_with("x: no space for 64 bytes ("),
+        "{full}"
+    );
     let other = Error::io("write", "x", io::Error::from_raw_os_error(5));
     assert!(matches!(other, Error::Io { op: "write", .. }), "{other}");
 }

@@ -29,6 +29,8 @@ struct Pin {
     from: u64,
     /// That of the last one.
     last: u64,
+    /// Bytes that the journal had held before the first one.
+    before: u64,
 }
 
 impl Pins {
@@ -49,13 +51,25 @@ impl Pins {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The journal must keep what it holds from that offset on, for these logs.
-    pub(crate) fn hold(&self, logs: &[u64], from: u64) {
+    /// The journal must keep what it holds from that offset on, for these logs: the record there, of
+    /// so many bytes, has been [counted](Pins::count).
+    pub(crate) fn hold(&self, logs: &[u64], from: u64, bytes: u64) {
+        let before = self.written().saturating_sub(bytes);
         let mut held = self.held();
         for log in logs {
-            let pin = Pin { from, last: from };
+            let pin = Pin {
+                from,
+                last: from,
+                before,
+            };
             held.pins.entry(*log).or_insert(pin).last = from;
         }
+    }
+
+    /// Bytes that the journal has taken from the first record on that it must keep.
+    pub(crate) fn kept(&self) -> u64 {
+        let before = self.held().pins.values().map(|pin| pin.before).min();
+        before.map_or(0, |before| self.written().saturating_sub(before))
     }
 
     /// The log's own files are safe, or what it needs is kept elsewhere.
@@ -121,11 +135,11 @@ mod tests {
     #[test]
     fn a_pin_that_came_while_a_copy_was_made_stays() {
         let pins = Pins::default();
-        pins.hold(&[1, 2], 10);
+        pins.hold(&[1, 2], 10, 0);
         pins.fail(1);
         assert_eq!(pins.orphan(), Some((1, 10)));
         pins.release(1);
-        pins.hold(&[1], 40);
+        pins.hold(&[1], 40, 0);
         pins.release_below(1, 30);
         assert_eq!(pins.lowest(), Some(10));
         pins.release(2);
@@ -134,8 +148,26 @@ mod tests {
         assert_eq!(pins.lowest(), None);
         // A log that has been well since is not put off, and so not taken for a failed one.
         pins.put_off(1);
-        pins.hold(&[1], 50);
+        pins.hold(&[1], 50, 0);
         pins.count(1 << 30);
         assert_eq!(pins.orphan(), None);
+    }
+
+    /// Two logs ride one after another, and then the first one is settled: what the journal keeps begins
+    /// with the second one's record, and is nothing when that has gone, too.
+    #[test]
+    fn what_is_kept_begins_with_the_first_record_that_is_needed() {
+        let pins = Pins::default();
+        pins.count(1000);
+        for (log, bytes) in [(1, 100), (2, 10)] {
+            pins.count(bytes);
+            pins.hold(&[log], log, bytes);
+        }
+        pins.count(5);
+        assert_eq!(pins.kept(), 115);
+        pins.release(1);
+        assert_eq!(pins.kept(), 15);
+        pins.release(2);
+        assert_eq!(pins.kept(), 0);
     }
 }

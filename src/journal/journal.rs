@@ -129,7 +129,7 @@ impl Journal {
         setting.pins.count(found.written);
         for (log, pending) in &found.pending {
             if let Some(from) = pending.from {
-                setting.pins.hold(&[*log], from);
+                setting.pins.hold(&[*log], from, pending.bytes());
             }
         }
         let log = Log::open(site, setting.clone(), &PROMISES)?;
@@ -267,7 +267,8 @@ impl Journal {
 
     /// States facts in one record with a page of redo, which `redo` writes: once everything below
     /// the offset returned is [durable](Journal::wait), all of it is, and after a crash all of it or
-    /// nothing. `keep` is told where the record lies before anything there could be let go of.
+    /// nothing. `keep` is told where the record lies, and its bytes, before anything there could be let go
+    /// of.
     ///
     /// # Errors
     ///
@@ -276,15 +277,14 @@ impl Journal {
         &self,
         events: &[Event],
         redo: impl FnOnce(&mut Vec<u8>) -> Result<()>,
-        keep: impl FnOnce(u64),
+        keep: impl FnOnce(u64, u64),
     ) -> Result<u64> {
         let mut payload = transaction(events);
         redo(&mut payload)?;
         let payloads = [payload];
         let mut book = self.book();
         let offset = self.append(&mut book, &payloads, self.0.reserve())?;
-        self.0.count(&payloads);
-        keep(offset);
+        keep(offset, self.0.count(&payloads));
         events.iter().for_each(|event| book.state(offset, event));
         Ok(offset + 1)
     }

@@ -49,4 +49,4 @@ pub(crate) use fold::Fold;
 pub(crate) use fuzz::fuzz_event;
 pub(crate) use journal::{Journal, Opened, failed, peek, site};
 pub(crate) use read::Read;
-pub(crate) use redo::Pending;
+pub(crate) use redo::{Pending, PendingRedo};

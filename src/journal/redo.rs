@@ -20,6 +20,14 @@ pub(crate) struct PendingRedo {
     pub(crate) unread: Option<Arc<Error>>,
 }
 
+impl PendingRedo {
+    /// Bytes of frames that are there.
+    pub(crate) fn bytes(&self) -> u64 {
+        let frames = self.stretches.iter().map(|redo| redo.frames.len() as u64);
+        frames.sum()
+    }
+}
+
 /// Redo as it is met, from the lowest journal record kept on.
 #[derive(Debug, Default)]
 pub(super) struct Met(Vec<(u64, Redo)>);

@@ -235,7 +235,8 @@ impl RedoSink for Shared {
             });
         // Before the sync: from then on the journal may be cut short below its newest snapshot.
         if let Some(from) = written {
-            self.pins.hold(riders, from);
+            let bytes = pages.iter().map(|page| page.len() as u64).sum();
+            self.pins.hold(riders, from, bytes);
         }
         if let Err(error) = self.snapshot_if_due() {
             // The facts stand; the next round tries again.

@@ -102,7 +102,7 @@ pub(super) fn write(site: &Site, file: &RedoFile) -> Result<()> {
     let written = site
         .storage
         .create(&path, bytes.len() as u64)
-        .map_err(|error| Error::io("create", &path, error))
+        .map_err(|error| Error::io("create", &path, error).needing(bytes.len() as u64))
         .and_then(|file| {
             let written = file.write_at(&bytes, 0).and_then(|()| file.sync());
             written.map_err(|error| Error::io("write", &path, error))

@@ -191,7 +191,7 @@ impl Appender {
             if let Some(active) = &mut self.active {
                 active.ended = true;
             }
-            return Err(Error::io("write", &path, error));
+            return Err(Error::io("write", &path, error).needing(sector.len() as u64));
         }
         if let Some(before) = &self.active {
             before.segment.set_end(self.mark.end());
@@ -223,11 +223,12 @@ impl Appender {
         let number = active.segment.number();
         let (mut place, first) = (active.records.place(), active.records.next());
         let written = active.records.append(records, durable, epoch);
+        let bytes = Room::of(records).bytes;
         written.map_err(|unwritten| match unwritten {
-            Unwritten::Harmless(error) => site.io("write", number, error),
+            Unwritten::Harmless(error) => site.io("write", number, error).needing(bytes),
             Unwritten::Doubtful(error) => Error::InDoubt {
                 spans: vec![site.span(first..first + records.len() as u64)],
-                cause: Arc::new(site.io("write", number, error)),
+                cause: Arc::new(site.io("write", number, error).needing(bytes)),
             },
         })?;
         for (index, record) in records.iter().enumerate() {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::appender::{Active, Appender, Last};
 use super::bells::Call;
 use super::due::Demand;
+use super::early::Alarm;
 use super::gate::Gate;
 use super::ledger::Ledger;
 use super::limits::Live;
@@ -117,6 +118,7 @@ impl Log {
             damage: from.damage,
             bytes_before: AtomicU64::new(0),
             freed: Call::new(),
+            filled: Alarm::new(),
             changed: AtomicBool::new(from.changed),
             used: AtomicBool::new(true),
             append_times: Tally::default(),

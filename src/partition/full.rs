@@ -33,14 +33,19 @@ impl Log {
     /// What who appends a batch is told, if there is no room for it.
     fn full(&self, appender: &Appender, room: Room) -> Option<Error> {
         let limit = self.limits.load().total?;
-        let start = appender.identity().map(|it| it.layout.records_at);
-        let here = start.map_or(0, |start| appender.mark.place - start);
-        let used = self.bytes_before.load(Ordering::Relaxed) + here + room.bytes;
+        let used = self.used(appender) + room.bytes;
         (used > limit).then(|| Error::TopicFull {
             topic: self.site.topic(),
             used,
             limit,
         })
+    }
+
+    /// How many bytes the log holds, where it has a limit.
+    pub(super) fn used(&self, appender: &Appender) -> u64 {
+        let start = appender.identity().map(|it| it.layout.records_at);
+        let here = start.map_or(0, |start| appender.mark.place - start);
+        self.bytes_before.load(Ordering::Relaxed) + here
     }
 
     /// Waits for room, as long as the topic says and who waits wants to.

@@ -148,10 +148,12 @@ impl<'a> Held<'a> {
         !self.records.is_empty() || !self.log.is_all_durable()
     }
 
-    /// The journal holds what was added to the page, durable or not, from that offset on.
-    pub(crate) fn keep(&self, from: u64) {
+    /// The journal holds what was added to the page, durable or not, from that offset on, in a record
+    /// of so many bytes.
+    pub(crate) fn keep(&self, from: u64, bytes: u64) {
         if self.rides() {
-            self.log.setting.pins.hold(&[self.log.site.log], from);
+            let log = [self.log.site.log];
+            self.log.setting.pins.hold(&log, from, bytes);
         }
     }
 

@@ -55,6 +55,16 @@ impl Log {
         if self.gate.failure().is_some() {
             return Err(self.gate.failed(&self.site));
         }
+        self.holding_now()
+    }
+
+    /// The pieces of it, be it failed or not.
+    pub(crate) fn pieces(&self) -> Result<Vec<Piece>> {
+        self.gate.reads(&self.site)?;
+        Ok(self.holding_now()?.pieces)
+    }
+
+    fn holding_now(&self) -> Result<Holding> {
         let now = self.setting.clock.now();
         loop {
             let first = self.first();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::appender::{Appender, Signature};
 use super::bells::{Bells, Call};
 use super::due::Demand;
+use super::early::{Alarm, NearlyFull};
 use super::following::Following;
 use super::gate::Gate;
 use super::held::Lacks;
@@ -55,6 +56,8 @@ pub(crate) struct Setting {
     pub(crate) board: Option<Arc<Board>>,
     /// Made when retention may have something to do.
     pub(crate) retain: Arc<Call>,
+    /// Little space is left.
+    pub(crate) space: Arc<Alarm>,
 }
 
 /// One partition's records: one writer at a time, any number of readers.
@@ -90,6 +93,7 @@ pub(crate) struct Log {
     pub(super) bytes_before: AtomicU64,
     /// Made when some of them are gone.
     pub(super) freed: Call,
+    pub(super) filled: Alarm,
     /// Whether anything has changed since the recorded end.
     pub(super) changed: AtomicBool,
     /// Whether it has been used since somebody looked for a log to park.
@@ -116,6 +120,7 @@ pub(super) struct Unlocked {
     spare: bool,
     /// Pages are to be made ready.
     window: bool,
+    full: Option<NearlyFull>,
 }
 
 impl std::fmt::Debug for Log {
@@ -314,12 +319,14 @@ impl Log {
             next: appender.mark.next,
             spare: self.limits.load().ahead || self.is_half_full(&appender),
             window: self.wants_window(&appender),
+            full: self.nearly_full(&appender),
         }
     }
 
     /// Wakes who waits for what was written: no lock is held any more.
     pub(super) fn tell(self: &Arc<Self>, unlocked: &Unlocked) {
         self.ring_written(unlocked.next);
+        unlocked.full.iter().for_each(|full| self.warn(full));
         if unlocked.spare && !self.shelf.has_spare() {
             self.ask_preparer();
         } else if unlocked.window {
@@ -429,16 +436,6 @@ impl Log {
     /// begun before.
     pub(super) fn want_spare(&self, room: Room) -> Result<u64> {
         Ok(self.shelf.want(least(room)?))
-    }
-
-    /// The preparer's duty. Behind who closes the log, or deletes it, nothing is made any more: the
-    /// folder may have another owner by then.
-    pub(super) fn prepare_spare(&self) {
-        if self.gate.is_over() {
-            return;
-        }
-        let ahead = self.limits.load().ahead;
-        self.shelf.prepare(&self.site, self.next_capacity(), ahead);
     }
 
     /// The end that recovery came to; `None` if the log was found as its end was recorded.

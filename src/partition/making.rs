@@ -189,8 +189,8 @@ pub(super) fn layout(path: &Path, capacity: u64) -> Result<Layout> {
 }
 
 fn full(site: &Site, op: &'static str, path: &Path, needed: u64, error: io::Error) -> Error {
-    match Error::io(op, path, error) {
-        Error::StorageFull { path, .. } => Error::StorageFull {
+    match Error::io(op, path, error).needing(needed) {
+        Error::StorageFull { path, needed, .. } => Error::StorageFull {
             path,
             needed,
             free: site.storage.free(&site.dir).ok(),

@@ -27,7 +27,7 @@ pub(crate) fn mend(site: &Site, promises: &Promises, mending: &Mending, epoch: u
             Step::Lengthen { number, to } => {
                 let (path, file) = open(site, *number)?;
                 let grown = file.grow(*to).and_then(|()| file.sync());
-                grown.map_err(|error| Error::io("lengthen", &path, error))?;
+                grown.map_err(|error| Error::io("lengthen", &path, error).needing(*to))?;
             }
             Step::Reread { number } => reread(site, *number, epoch)?,
             Step::Header { number, identity } => header(site, *number, identity, epoch)?,

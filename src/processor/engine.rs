@@ -12,7 +12,7 @@ use super::output::Output;
 use super::policy::{OnError, Retry, letter};
 use crate::error::{Error, Result};
 use crate::flush::panic_message;
-use crate::store::{Counters, ProcessorCounts, count};
+use crate::store::{Counters, ProcessorCounts};
 use crate::store::{Record, Store, StoredRecord, Subscription, Topic};
 
 /// What was done waits so long for more to share its commit.
@@ -121,7 +121,7 @@ impl<P: Processor> Engine<P> {
                 Attempt::Done(place, put, bytes) => {
                     let many = put.len() as u64;
                     self.put_out(place, put, bytes)?;
-                    count(&self.counters.records_out, many);
+                    self.counters.count(|it| &it.records_out, many);
                     break;
                 }
                 Attempt::Again(place, pause) => {
@@ -131,7 +131,7 @@ impl<P: Processor> Engine<P> {
                     if self.subscription.is_stopped() {
                         return Ok(true);
                     }
-                    count(&self.counters.retries, 1);
+                    self.counters.count(|it| &it.retries, 1);
                 }
                 Attempt::Failed(place, reason, record) => {
                     self.give_up(place, (attempts, reason), record)?;
@@ -139,7 +139,7 @@ impl<P: Processor> Engine<P> {
                 }
             }
         }
-        count(&self.counters.records_in, 1);
+        self.counters.count(|it| &it.records_in, 1);
         Ok(true)
     }
 
@@ -152,7 +152,7 @@ impl<P: Processor> Engine<P> {
             Ok(None) => return Ok(Attempt::Nothing),
             Err(error) => {
                 let place = damaged(&error).ok_or(error.clone())?;
-                count(&self.counters.failures, 1);
+                self.counters.count(|it| &it.failures, 1);
                 return Ok(Attempt::Failed(place, error.to_string(), None));
             }
         };
@@ -165,7 +165,7 @@ impl<P: Processor> Engine<P> {
         let Err(reason) = call(&mut self.processor, record, &mut output) else {
             return Ok(Attempt::Done(place, output.put, output.bytes));
         };
-        count(&self.counters.failures, 1);
+        self.counters.count(|it| &it.failures, 1);
         tracing::warn!(processor = self.name, record = %record.position(), attempts, reason, "failed");
         Ok(match self.retry.pause_after(attempts) {
             Some(pause) => Attempt::Again(place, pause),
@@ -194,7 +194,7 @@ impl<P: Processor> Engine<P> {
             }
             OnError::Skip => {
                 self.put_out(place, Vec::new(), 0)?;
-                count(&self.counters.skipped, 1);
+                self.counters.count(|it| &it.skipped, 1);
                 Ok(())
             }
             OnError::DeadLetter(_) => {
@@ -210,7 +210,7 @@ impl<P: Processor> Engine<P> {
                     }
                 };
                 self.put_out(place, vec![(self.outputs, letter)], bytes)?;
-                count(&self.counters.dead_lettered, 1);
+                self.counters.count(|it| &it.dead_lettered, 1);
                 Ok(())
             }
         }

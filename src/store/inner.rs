@@ -204,6 +204,16 @@ impl Inner {
         cell.open(self, topic, partition)
     }
 
+    /// The same, but one that could not be opened when that was last tried is not tried again.
+    pub(super) fn log_once(&self, topic: &TopicInner, partition: u32) -> Result<Arc<Log>> {
+        let cell = topic.logs.get(partition as usize);
+        let unopened = cell.filter(|cell| cell.get().is_none());
+        match unopened.and_then(|cell| cell.failure(topic, partition)) {
+            Some(error) => Err(error),
+            None => self.log(topic, partition),
+        }
+    }
+
     pub(super) fn crews(&self) -> [&Arc<Crew>; 2] {
         [&self.setting.flusher, &self.setting.preparer]
     }

@@ -8,6 +8,7 @@ mod budget;
 mod catalog;
 mod closing;
 mod follow;
+mod health;
 mod inner;
 mod inspect;
 mod leftovers;
@@ -43,12 +44,13 @@ mod within;
 pub use ack::Ack;
 pub use backup::BackupReport;
 pub use follow::{Follow, Stopper};
+pub use health::Health;
 pub use inspect::{LogReport, VerifyReport, verify};
+pub(crate) use metrics::Counters;
 pub use metrics::{
     AppendWaits, Latency, Metrics, PartitionMetrics, ProcessorCounts, ProcessorMetrics,
     SubscriptionMetrics, TopicMetrics,
 };
-pub(crate) use metrics::{Counters, count};
 pub(crate) use offload::offload;
 pub use position::{Position, Positions};
 pub use read::{Cursor, Records, Start};
@@ -56,7 +58,7 @@ pub use record::{Header, IntoBytes, Record, Timestamp};
 pub use repair::{RepairAction, RepairReport, RepairStep, RepairedLog, repair, repair_plan};
 pub use retention::{Audit, PartitionAudit, Reason, Removal};
 pub use salvage::{SalvageReport, SalvagedLog, salvage};
-pub use store::{Health, Store, TopicInfo};
+pub use store::{Store, TopicInfo};
 pub use stored::{OwnedRecord, StoredRecord};
 pub use stream::FollowStream;
 pub use subscription::{Counts, Filter, FilterOn, OnExpiry, Sampling};

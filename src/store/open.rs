@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::flush::{Crew, Pins};
 use crate::journal::{Fold, Journal, Opened, Owner, TopicState, site};
 use crate::options::StoreOptions;
-use crate::partition::{Bells, Call, Limits, Setting, Site, unsupported};
+use crate::partition::{Alarm, Bells, Call, Limits, Setting, Site, unsupported};
 use crate::segment::{Page, number_of, read_page};
 use crate::sys::{Access, Backend, BoardPlace, Kind, Lock, LockError, Parentage, Storage, Volume};
 
@@ -121,6 +121,7 @@ pub(super) fn setting(
         bells: Arc::new(Bells::new()),
         board: None,
         retain: Arc::new(Call::new()),
+        space: Arc::new(Alarm::new()),
     })
 }
 

@@ -18,7 +18,7 @@ use crate::flush::{is_serving, serving};
 use crate::journal::Event;
 use crate::options::{StoreOptions, TopicOptions};
 use crate::partition::Log;
-use crate::sys::{Backend, Stats};
+use crate::sys::Stats;
 
 /// A store: a directory that this process owns for writing.
 ///
@@ -95,47 +95,6 @@ pub struct TopicInfo {
     /// Why the first of its partitions that has failed, or could not be opened, takes none. A
     /// partition is opened when it is first used, so nothing is known of one that nobody has used.
     pub failed: Option<String>,
-}
-
-/// How a store is doing, as [`Store::health`] tells it.
-///
-/// # Examples
-///
-/// ```
-/// # use tidelog::Store;
-/// # let dir = tempfile::tempdir()?;
-/// # let store = Store::open(dir.path().join("data"))?;
-/// assert!(store.health().failed.is_empty());
-/// # store.close()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Health {
-    /// Partitions that take no appends since an earlier failure, or that could not be opened when
-    /// that was last tried, with the cause. What nobody has used yet has not been opened.
-    pub failed: Vec<Error>,
-    /// The failure of the journal, after which nothing can be written any more.
-    pub journal: Option<Error>,
-    /// Damaged stretches that recovery found in the logs opened so far.
-    pub damage: Vec<Error>,
-    /// Records of the journal that cannot be read.
-    pub journal_damaged: usize,
-    /// Partitions whose newest records are still only in the journal: those that an owner before
-    /// left so and nobody has used since, which the next use of each puts right.
-    pub unopened_redo: usize,
-    /// How bytes are brought into files.
-    pub backend: Backend,
-    /// The epoch of this owner.
-    pub epoch: u32,
-    /// Whether the last owner closed the store.
-    pub was_closed: bool,
-    /// The process that owns the store now, where its lock file tells it: in a store that is only read,
-    /// nothing when there is none.
-    pub owner: Option<u32>,
-    /// The shared memory by which other processes follow; without it they look at the files again and
-    /// again.
-    pub board: Option<PathBuf>,
 }
 
 impl Store {
@@ -300,26 +259,6 @@ impl Store {
         topics.iter().map(info).collect()
     }
 
-    /// How the store is doing.
-    pub fn health(&self) -> Health {
-        let inner = self.shared();
-        if let Err(forked) = inner.check_owner() {
-            return inner.health(vec![forked], Vec::new());
-        }
-        let topics: Vec<Arc<TopicInner>> = inner.topics().values().cloned().collect();
-        let failed = topics.iter().flat_map(|topic| topic.failures()).collect();
-        let mut damage = Vec::new();
-        for log in topics.iter().flat_map(|topic| topic.open_logs()) {
-            let site = log.site();
-            damage.extend(
-                log.damage()
-                    .iter()
-                    .map(|(at, flaw)| site.corrupt(*at, *flaw)),
-            );
-        }
-        inner.health(failed, damage)
-    }
-
     /// The store's folder.
     pub fn path(&self) -> PathBuf {
         self.shared().root.clone()
@@ -356,35 +295,6 @@ impl Store {
     /// middle of a round, cannot wait for that: it returns at once, and the store is closed behind it.
     pub fn close(self) -> Result<()> {
         close(self.shared())
-    }
-}
-
-impl Inner {
-    fn health(&self, failed: Vec<Error>, damage: Vec<Error>) -> Health {
-        let journal = self.journal.failure();
-        let owned = self.check_owner().is_ok();
-        Health {
-            failed,
-            journal: journal.map(|cause| Error::StoreFailed { cause }),
-            damage,
-            journal_damaged: self.journal_damaged,
-            unopened_redo: if owned { self.pending().len() } else { 0 },
-            backend: self.setting.backend,
-            epoch: self.setting.epoch,
-            was_closed: self.clean,
-            owner: match &self.reading {
-                Some(reading) => reading.owner(),
-                None => owned.then(std::process::id),
-            },
-            board: match &self.reading {
-                Some(reading) => reading.board(),
-                None => self
-                    .setting
-                    .board
-                    .as_ref()
-                    .map(|board| board.path().to_owned()),
-            },
-        }
     }
 }
 

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use super::inner::Inner;
 use crate::error::{Error, Result};
@@ -45,6 +46,7 @@ pub(super) fn commit(
     mut now: i64,
     mut patience: Patience,
 ) -> Result<Vec<Range<u64>>> {
+    let begun = Instant::now();
     let mut wanted = Vec::new();
     // Who ends a topic holds the catalog, without which nobody can make room: that is not waited for.
     if parts.iter().any(|part| part.last) {
@@ -59,7 +61,13 @@ pub(super) fn commit(
         let mut claims = store.setting.flusher.claim(logs.collect());
         parts.iter().for_each(|part| part.log.lighten());
         let lacking = match hold(parts, now)? {
-            Ok(held) => return write(store, &mut claims, held, events),
+            Ok(held) => {
+                let offsets = write(store, &mut claims, held, events)?;
+                let took = begun.elapsed();
+                let appended = parts.iter().filter(|part| !part.records.is_empty());
+                appended.for_each(|part| part.log.append_times().add(took));
+                return Ok(offsets);
+            }
             Err(lacking) => lacking,
         };
         drop(claims);
@@ -99,7 +107,7 @@ fn write(
     events: &[Event],
 ) -> Result<Vec<Range<u64>>> {
     let redo = |page: &mut Vec<u8>| held.iter().try_for_each(|held| held.add_redo(page));
-    let keep = |from| held.iter().for_each(|held| held.keep(from));
+    let keep = |from, bytes| held.iter().for_each(|held| held.keep(from, bytes));
     let durable = match store.journal.transact(events, redo, keep) {
         Ok(end) => store.journal.wait(end),
         Err(doubt @ Error::InDoubt { .. }) => Err(failed(doubt)),

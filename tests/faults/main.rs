@@ -29,6 +29,7 @@ mod forked;
 mod full;
 mod futures;
 mod groups;
+mod health;
 mod holes;
 mod limits;
 mod locks;

@@ -1,8 +1,10 @@
 //! What a processor has done.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a processor has done since it was opened.
+/// What a processor has done since it was opened; in
+/// [`ProcessorMetrics`](crate::ProcessorMetrics) since the store was.
 ///
 /// # Examples
 ///
@@ -42,9 +44,27 @@ pub(crate) struct Counters {
     pub(crate) retries: AtomicU64,
     pub(crate) skipped: AtomicU64,
     pub(crate) dead_lettered: AtomicU64,
+    /// Where all who have the name count, one after another.
+    totals: Option<Arc<Counters>>,
 }
 
 impl Counters {
+    /// For one opening: what is counted there is counted in the totals, too.
+    pub(super) fn of(totals: &Arc<Counters>) -> Arc<Counters> {
+        Arc::new(Counters {
+            totals: Some(Arc::clone(totals)),
+            ..Counters::default()
+        })
+    }
+
+    /// Counts so many.
+    pub(crate) fn count(&self, what: fn(&Counters) -> &AtomicU64, many: u64) {
+        what(self).fetch_add(many, Ordering::Relaxed);
+        if let Some(totals) = &self.totals {
+            totals.count(what, many);
+        }
+    }
+
     pub(crate) fn now(&self) -> ProcessorCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         ProcessorCounts {
@@ -56,9 +76,4 @@ impl Counters {
             dead_lettered: of(&self.dead_lettered),
         }
     }
-}
-
-/// Counts so many.
-pub(crate) fn count(counter: &AtomicU64, many: u64) {
-    counter.fetch_add(many, Ordering::Relaxed);
 }

@@ -18,10 +18,6 @@ use crate::store::inner::Inner;
 use crate::store::store::Store;
 use crate::sync::{Waited, Watermark};
 
-/// A topic that is so full is warned of, once until it is not.
-const NEARLY_FULL: f64 = 0.9;
-/// A file system with less left than this is warned of, in the same way.
-const LITTLE_SPACE: u64 = 1 << 30;
 /// How long closing a store waits for a recorder.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -103,8 +99,32 @@ fn slot(store: &Inner) -> std::sync::MutexGuard<'_, Option<Exporter>> {
 #[derive(Default)]
 struct Told {
     latencies: BTreeMap<(String, u32), Latency>,
-    /// What has been warned of: a topic, or the file system, which has no name.
-    warned: BTreeMap<String, bool>,
+    gauges: Gauges,
+}
+
+/// Which gauges have been told of things that may go, and in which pass last.
+#[derive(Default)]
+struct Gauges {
+    told: BTreeMap<(&'static str, Vec<Label>), u64>,
+    pass: u64,
+}
+
+type Label = (&'static str, String);
+
+impl Gauges {
+    fn set(&mut self, name: &'static str, labels: &[Label], value: f64) {
+        self.told.insert((name, labels.to_vec()), self.pass);
+        gauge!(name, labels).set(value);
+    }
+
+    /// What has not been told again in this pass is not there any more: it is told as 0, once.
+    fn sweep(&mut self) {
+        let is_gone = |((_, _), pass): (&_, &u64)| *pass != self.pass;
+        let gone = self.told.iter().filter(|it| is_gone(*it));
+        gone.for_each(|((name, labels), _)| gauge!(*name, labels).set(0.0));
+        let pass = self.pass;
+        self.told.retain(|_, told| *told == pass);
+    }
 }
 
 impl Told {
@@ -113,27 +133,48 @@ impl Told {
         if catch_unwind(AssertUnwindSafe(|| self.tell(metrics))).is_err() {
             tracing::error!("the recorder of metrics panicked");
         }
-        self.warn(metrics);
         let there = |name: &str| metrics.topics.iter().any(|topic| topic.topic == name);
         self.latencies.retain(|(topic, _), _| there(topic));
-        self.warned
-            .retain(|topic, _| topic.is_empty() || there(topic));
         Some(())
     }
 
     fn tell(&mut self, metrics: &Metrics) {
+        self.gauges.pass += 1;
         if let Some(free) = metrics.free_bytes {
             gauge!("tidelog_store_free_bytes").set(free as f64);
         }
         gauge!("tidelog_store_unsettled_bytes").set(metrics.unsettled_bytes as f64);
+        gauge!("tidelog_store_redo_bytes").set(metrics.redo_bytes as f64);
+        gauge!("tidelog_store_in_doubt_records").set(metrics.in_doubt_records as f64);
         gauge!("tidelog_store_failed_partitions").set(metrics.failed_partitions as f64);
         gauge!("tidelog_store_unopened_redo").set(metrics.unopened_redo as f64);
         for topic in &metrics.topics {
-            tell_topic(topic);
+            self.tell_topic(topic);
             self.tell_partitions(topic);
-            tell_subscriptions(topic);
+            self.tell_subscriptions(topic);
         }
-        metrics.processors.iter().for_each(tell_processor);
+        for it in &metrics.processors {
+            self.tell_processor(it);
+        }
+        self.gauges.sweep();
+    }
+
+    fn tell_topic(&mut self, topic: &TopicMetrics) {
+        if topic.partitions.is_empty() {
+            // Nothing is known of it.
+            return;
+        }
+        let labels = [("topic", topic.topic.clone())];
+        counter!("tidelog_topic_records_total", &labels).absolute(topic.records_total);
+        let mut set = |name, value| self.gauges.set(name, &labels, value);
+        set("tidelog_topic_bytes", topic.bytes as f64);
+        set("tidelog_topic_segments", topic.segments as f64);
+        set("tidelog_topic_newest_offset", topic.newest_offset as f64);
+        let age = topic.oldest_record_age.unwrap_or_default().as_secs_f64();
+        set("tidelog_topic_oldest_record_age_seconds", age);
+        if let Some(fullness) = topic.fullness {
+            set("tidelog_topic_fullness_ratio", fullness);
+        }
     }
 
     fn tell_partitions(&mut self, topic: &TopicMetrics) {
@@ -142,8 +183,9 @@ impl Told {
                 ("topic", topic.topic.clone()),
                 ("partition", it.partition.to_string()),
             ];
-            gauge!("tidelog_partition_offset", &labels).set(it.offset as f64);
-            gauge!("tidelog_partition_segment_count", &labels).set(it.segment_count as f64);
+            let mut set = |name, value| self.gauges.set(name, &labels, value);
+            set("tidelog_partition_offset", it.offset as f64);
+            set("tidelog_partition_segment_count", it.segment_count as f64);
             counter!("tidelog_partition_retention_deletes_total", &labels)
                 .absolute(it.retention_deletes_total);
             for it in &it.append_waits {
@@ -165,76 +207,39 @@ impl Told {
         }
     }
 
-    fn warn(&mut self, metrics: &Metrics) {
-        let little = metrics.free_bytes.is_some_and(|free| free < LITTLE_SPACE);
-        if self.is_news("", little) {
-            tracing::warn!(free = metrics.free_bytes, "little space is left");
-        }
-        for topic in &metrics.topics {
-            let full = topic.fullness.is_some_and(|it| it >= NEARLY_FULL);
-            if self.is_news(&topic.topic, full) {
-                let (topic, fullness) = (&topic.topic, topic.fullness);
-                tracing::warn!(topic, fullness, "nearly full");
-            }
-        }
+    fn tell_processor(&mut self, it: &ProcessorMetrics) {
+        let labels = [("processor", it.name.clone())];
+        let counts = &it.counts;
+        counter!("tidelog_processor_records_in_total", &labels).absolute(counts.records_in);
+        counter!("tidelog_processor_records_out_total", &labels).absolute(counts.records_out);
+        counter!("tidelog_processor_failures_total", &labels).absolute(counts.failures);
+        let lag = it.checkpoint_lag.unwrap_or_default().as_secs_f64();
+        let name = "tidelog_processor_checkpoint_lag_seconds";
+        self.gauges.set(name, &labels, lag);
     }
 
-    /// Whether something is so now, and was not when it was last looked at.
-    fn is_news(&mut self, of: &str, now: bool) -> bool {
-        now & !self.warned.insert(of.to_owned(), now).unwrap_or(false)
-    }
-}
-
-fn tell_topic(topic: &TopicMetrics) {
-    let labels = [("topic", topic.topic.clone())];
-    gauge!("tidelog_topic_bytes", &labels).set(topic.bytes as f64);
-    counter!("tidelog_topic_records_total", &labels).absolute(topic.records_total);
-    gauge!("tidelog_topic_segments", &labels).set(topic.segments as f64);
-    gauge!("tidelog_topic_newest_offset", &labels).set(topic.newest_offset as f64);
-    if let Some(age) = topic.oldest_record_age {
-        gauge!("tidelog_topic_oldest_record_age_seconds", &labels).set(age.as_secs_f64());
-    }
-    if let Some(fullness) = topic.fullness {
-        gauge!("tidelog_topic_fullness_ratio", &labels).set(fullness);
-    }
-}
-
-fn tell_processor(it: &ProcessorMetrics) {
-    let labels = [("processor", it.name.clone())];
-    let counts = &it.counts;
-    counter!("tidelog_processor_records_in_total", &labels).absolute(counts.records_in);
-    counter!("tidelog_processor_records_out_total", &labels).absolute(counts.records_out);
-    counter!("tidelog_processor_failures_total", &labels).absolute(counts.failures);
-    let lag = it.checkpoint_lag.unwrap_or_default().as_secs_f64();
-    gauge!("tidelog_processor_checkpoint_lag_seconds", &labels).set(lag);
-}
-
-fn tell_subscriptions(topic: &TopicMetrics) {
-    for counted in &topic.subscriptions {
-        let it = &counted.info;
-        let labels = [
-            ("topic", topic.topic.clone()),
-            ("subscription", it.name.clone()),
-        ];
-        for (partition, next) in it.committed.iter().enumerate() {
+    fn tell_subscriptions(&mut self, topic: &TopicMetrics) {
+        for counted in &topic.subscriptions {
+            let it = &counted.info;
             let labels = [
                 ("topic", topic.topic.clone()),
                 ("subscription", it.name.clone()),
-                ("partition", partition.to_string()),
             ];
-            gauge!("tidelog_subscription_committed_offset", &labels).set(*next as f64);
+            for (partition, next) in it.committed.iter().enumerate() {
+                let partition = ("partition", partition.to_string());
+                let labels = [labels[0].clone(), labels[1].clone(), partition];
+                let name = "tidelog_subscription_committed_offset";
+                self.gauges.set(name, &labels, *next as f64);
+            }
+            let mut set = |name, value| self.gauges.set(name, &labels, value);
+            set("tidelog_subscription_lag_records", it.lag.records as f64);
+            set("tidelog_subscription_lag_bytes", it.lag.bytes as f64);
+            let age = it.lag.age.unwrap_or_default().as_secs_f64();
+            set("tidelog_subscription_oldest_uncommitted_age_seconds", age);
+            counter!("tidelog_subscription_reads_total", &labels).absolute(counted.reads_total);
+            counter!("tidelog_subscription_commits_total", &labels).absolute(counted.commits_total);
+            counter!("tidelog_subscription_offset_expired_total", &labels)
+                .absolute(counted.offset_expired_total);
         }
-        gauge!("tidelog_subscription_lag_records", &labels).set(it.lag.records as f64);
-        gauge!("tidelog_subscription_lag_bytes", &labels).set(it.lag.bytes as f64);
-        let age = it.lag.age.unwrap_or_default().as_secs_f64();
-        gauge!(
-            "tidelog_subscription_oldest_uncommitted_age_seconds",
-            &labels
-        )
-        .set(age);
-        counter!("tidelog_subscription_reads_total", &labels).absolute(counted.reads_total);
-        counter!("tidelog_subscription_commits_total", &labels).absolute(counted.commits_total);
-        counter!("tidelog_subscription_offset_expired_total", &labels)
-            .absolute(counted.offset_expired_total);
     }
 }

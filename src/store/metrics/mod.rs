@@ -15,11 +15,11 @@ use std::time::Duration;
 use super::inner::{Inner, TopicInner};
 use super::store::Store;
 use super::subscription::SubscriptionInfo;
-use crate::error::Result;
+use crate::error::{Result, Span};
 use crate::partition::Log;
 
+pub(crate) use counts::Counters;
 pub use counts::ProcessorCounts;
-pub(crate) use counts::{Counters, count};
 pub(super) use export::{Exporter, start, stop};
 pub use latency::Latency;
 pub use waits::AppendWaits;
@@ -44,20 +44,25 @@ pub use waits::AppendWaits;
 pub struct Metrics {
     /// Topics, sorted by name.
     pub topics: Vec<TopicMetrics>,
-    /// Processors that were opened since the store was, sorted by name.
+    /// Processors that were opened since the store was, sorted by name, each with what all who had the
+    /// name have done together.
     pub processors: Vec<ProcessorMetrics>,
     /// Bytes that the file system of the store has left, where it says so.
     pub free_bytes: Option<u64>,
     /// Bytes of records that are not safe in their own segments yet; those that are durable are in the
     /// journal.
     pub unsettled_bytes: u64,
+    /// The redo backlog: [`Health::redo_bytes`](crate::Health::redo_bytes).
+    pub redo_bytes: u64,
+    /// Records in doubt: how many are in [`Health::in_doubt`](crate::Health::in_doubt).
+    pub in_doubt_records: u64,
     /// Partitions that take no appends since a failure.
     pub failed_partitions: u64,
     /// Partitions whose newest records are in the journal only, and that nobody has used since.
     pub unopened_redo: u64,
 }
 
-/// Figures of a topic. Of partitions that nobody has used since the store was opened nothing is known.
+/// Figures of a topic: of those of its partitions that can be opened.
 ///
 /// # Examples
 ///
@@ -87,12 +92,12 @@ pub struct TopicMetrics {
     /// The greatest offset of the next record, over its partitions.
     pub newest_offset: u64,
     /// How much of [`TopicOptions::max_total_bytes`](crate::TopicOptions::max_total_bytes) is used in the
-    /// partition that is fullest, where there is that limit: 1 is full.
+    /// partition that is fullest, where there is that limit and that is known: 1 is full.
     pub fullness: Option<f64>,
-    /// Those of its partitions that have been used.
+    /// Those of its partitions that can be opened.
     pub partitions: Vec<PartitionMetrics>,
-    /// Its subscriptions, sorted by name, if all of its partitions have been used: how far one is behind
-    /// would not be known otherwise.
+    /// Its subscriptions, sorted by name. Of a partition that cannot be opened the lag is not known, and
+    /// the subscription tells why.
     pub subscriptions: Vec<SubscriptionMetrics>,
 }
 
@@ -147,7 +152,7 @@ pub struct SubscriptionMetrics {
 pub struct ProcessorMetrics {
     /// Its name.
     pub name: String,
-    /// What it has done since it was last opened.
+    /// What it has done since the store was opened.
     pub counts: ProcessorCounts,
     /// The age of the oldest record that it has not committed; nothing if there is none, or if that is
     /// not known.
@@ -189,7 +194,13 @@ pub struct PartitionMetrics {
 }
 
 impl Store {
-    /// The store's figures now. Nothing is opened for this.
+    /// The store's figures now.
+    ///
+    /// Partitions that nobody has used since the store was opened are opened for this, one after
+    /// another, so that a consumer that stands still is seen after a restart, too: the first call may
+    /// take long in a store of many topics. Their files are let go of again within
+    /// [`StoreOptions::max_open_files`](crate::StoreOptions::max_open_files). One that cannot be opened
+    /// is not tried again by the next call, but when it is used.
     ///
     /// # Errors
     ///
@@ -204,11 +215,15 @@ impl Store {
             .iter()
             .filter_map(|topic| self.topic_metrics(topic))
             .collect();
+        store.check_not_closed()?;
         let free = store.options.storage.free(&store.root);
+        let count = |span: Span| span.offsets.end - span.offsets.start;
         let open = || inners.iter().flat_map(|topic| topic.open_logs());
         Ok(Metrics {
             free_bytes: free.ok(),
             unsettled_bytes: open().map(|log| log.unsettled_bytes()).sum(),
+            redo_bytes: store.redo_bytes(),
+            in_doubt_records: open().filter_map(|log| log.in_doubt()).map(count).sum(),
             failed_partitions: inners.iter().map(|it| it.failures().count() as u64).sum(),
             unopened_redo: store.pending().len() as u64,
             processors: self.processor_metrics(&topics),
@@ -218,10 +233,8 @@ impl Store {
 
     /// Where a processor of that name counts what it does.
     pub(crate) fn counted(&self, processor: &str) -> Arc<Counters> {
-        let counters = Arc::<Counters>::default();
         let mut all = self.processors();
-        all.insert(processor.to_owned(), Arc::clone(&counters));
-        counters
+        Counters::of(all.entry(processor.to_owned()).or_default())
     }
 
     fn processors(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Counters>>> {
@@ -250,11 +263,10 @@ impl Store {
             inner: Arc::clone(topic),
         };
         let store = self.shared();
-        let used = topic.logs.iter().all(|cell| cell.get().is_some());
-        let infos = match used {
-            true => handle.subscriptions().ok()?,
-            false => Vec::new(),
-        };
+        let log = |partition| store.log_once(topic, partition);
+        let each = (0..topic.partitions()).filter_map(|number| log(number).ok());
+        let partitions: Vec<_> = each.filter_map(|log| of_partition(&log)).collect();
+        let infos = handle.subscriptions_by(&log).ok()?;
         let told = |info: SubscriptionInfo| {
             let named = |fold: &crate::journal::Fold| {
                 let state = fold.subscription_named(topic.id, &info.name);
@@ -269,11 +281,9 @@ impl Store {
             })
         };
         let subscriptions = infos.into_iter().filter_map(told).collect();
-        let each = (0..topic.partitions()).filter_map(|number| topic.log_if_open(number));
-        let partitions: Vec<_> = each.filter_map(|log| of_partition(log)).collect();
         let limit = topic.limits().total;
         let fullest = partitions.iter().map(|it| it.bytes).max();
-        let full = |limit: u64| fullest.unwrap_or(0) as f64 / limit.max(1) as f64;
+        let full = |(limit, fullest): (u64, u64)| fullest as f64 / limit.max(1) as f64;
         Some(TopicMetrics {
             topic: topic.name.to_string(),
             bytes: partitions.iter().map(|it| it.bytes).sum(),
@@ -281,29 +291,29 @@ impl Store {
             segments: partitions.iter().map(|it| it.segment_count).sum(),
             oldest_record_age: oldest_age(store, topic),
             newest_offset: partitions.iter().map(|it| it.offset).max().unwrap_or(0),
-            fullness: limit.map(full),
+            fullness: limit.zip(fullest).map(full),
             partitions,
             subscriptions,
         })
     }
 }
 
-/// Nothing of a partition that has failed.
+/// Nothing of a partition that is gone or closed, or cannot be looked at.
 fn of_partition(log: &Log) -> Option<PartitionMetrics> {
-    let holding = log.holding().ok()?;
+    let pieces = log.pieces().ok()?;
     Some(PartitionMetrics {
         partition: log.site().partition,
         first_offset: log.first(),
         offset: log.written(),
-        bytes: holding.pieces.iter().map(|piece| piece.bytes).sum(),
-        segment_count: holding.pieces.len() as u64,
-        retention_deletes_total: holding.pieces.first().map_or(0, |it| u64::from(it.number)),
+        bytes: pieces.iter().map(|piece| piece.bytes).sum(),
+        segment_count: pieces.len() as u64,
+        retention_deletes_total: pieces.first().map_or(0, |it| u64::from(it.number)),
         append_latency: Latency::new(log.append_times().counts()),
         append_waits: AppendWaits::of(log),
     })
 }
 
-/// The age of the oldest record of the partitions that have been used.
+/// The age of the oldest record of the partitions that are open.
 fn oldest_age(store: &Inner, topic: &TopicInner) -> Option<Duration> {
     let oldest = topic.logs.iter().filter_map(|cell| cell.oldest()).min()?;
     let age = store.options.clock.now().saturating_sub(oldest);

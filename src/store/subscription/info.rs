@@ -8,8 +8,12 @@ use super::filter::Filter;
 use super::sampling::Sampling;
 use crate::error::{Error, Result, Span};
 use crate::journal::SubscriptionState;
+use crate::partition::Log;
 use crate::store::store::Store;
 use crate::store::topic::Topic;
+
+/// How to come by the log of a partition.
+type Logs<'a> = &'a dyn Fn(u32) -> Result<Arc<Log>>;
 
 /// How far a subscription is behind.
 ///
@@ -139,6 +143,14 @@ impl Topic {
     /// The topic's subscriptions, sorted by name: also in a store that is only read, as far as its
     /// owner has committed them.
     pub fn subscriptions(&self) -> Result<Vec<SubscriptionInfo>> {
+        self.subscriptions_by(&|partition| self.log(partition))
+    }
+
+    /// The same, for who comes by logs in a way of his own.
+    pub(in crate::store) fn subscriptions_by(
+        &self,
+        log: Logs<'_>,
+    ) -> Result<Vec<SubscriptionInfo>> {
         let store = self.store.shared();
         store.check_not_closed()?;
         if let Some(reading) = &store.reading {
@@ -148,10 +160,11 @@ impl Topic {
         let states: Vec<SubscriptionState> = store
             .journal
             .fold(|fold| fold.subscriptions_of(self.inner.id).cloned().collect());
-        Ok(states.into_iter().map(|state| self.info(state)).collect())
+        let infos = states.into_iter().map(|state| self.info(state, log));
+        Ok(infos.collect())
     }
 
-    fn info(&self, state: SubscriptionState) -> SubscriptionInfo {
+    fn info(&self, state: SubscriptionState, log: Logs<'_>) -> SubscriptionInfo {
         let mut failed = None;
         let mut keep = |error: Error| {
             failed.get_or_insert_with(|| error.to_string());
@@ -161,8 +174,8 @@ impl Topic {
             Stored::default()
         });
         let committed = self.committed(&state);
-        let expired = self.expired(&committed, &mut keep);
-        let lag = self.lag_of(&committed, &mut keep);
+        let expired = expired(log, &committed, &mut keep);
+        let lag = self.lag_of(log, &committed, &mut keep);
         SubscriptionInfo {
             topic: self.name().to_owned(),
             status: status(state.paused, &expired),
@@ -188,24 +201,16 @@ impl Topic {
             .collect()
     }
 
-    /// What has expired below these checkpoints; what goes wrong with one partition is told.
-    pub(super) fn expired(&self, committed: &[u64], mut failed: impl FnMut(Error)) -> Vec<Span> {
-        let each = (0..).zip(committed).filter_map(|(partition, next)| {
-            let log = self.log(partition).map_err(&mut failed).ok()?;
-            let first = log.first();
-            (*next < first).then(|| log.site().span(*next..first))
-        });
-        each.collect()
-    }
-
-    pub(super) fn lag_of(&self, committed: &[u64], mut failed: impl FnMut(Error)) -> Lag {
+    pub(super) fn lag_of(
+        &self,
+        log: Logs<'_>,
+        committed: &[u64],
+        mut failed: impl FnMut(Error),
+    ) -> Lag {
         let now = self.store.shared().options.clock.now();
         let mut lag = Lag::default();
         for (partition, next) in (0..).zip(committed) {
-            let behind = self
-                .log(partition)
-                .and_then(|log: Arc<_>| log.behind(*next));
-            match behind {
+            match log(partition).and_then(|log| log.behind(*next)) {
                 Ok(behind) => {
                     lag.records += behind.records;
                     lag.bytes += behind.bytes;
@@ -218,6 +223,20 @@ impl Topic {
         }
         lag
     }
+}
+
+/// What has expired below these checkpoints; what goes wrong with one partition is told.
+pub(super) fn expired(
+    log: Logs<'_>,
+    committed: &[u64],
+    mut failed: impl FnMut(Error),
+) -> Vec<Span> {
+    let each = (0..).zip(committed).filter_map(|(partition, next)| {
+        let log = log(partition).map_err(&mut failed).ok()?;
+        let first = log.first();
+        (*next < first).then(|| log.site().span(*next..first))
+    });
+    each.collect()
 }
 
 /// Whether a subscription can be read, of which that has expired.

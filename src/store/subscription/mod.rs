@@ -284,9 +284,8 @@ impl Subscription {
     /// [`Error::OffsetExpired`] until it is reset, or it is reset by itself ([`OnExpiry`]).
     pub fn expired(&self) -> Result<Vec<Span>> {
         let mut failed = Ok(());
-        let expired = self
-            .topic
-            .expired(&self.committed, |error| failed = Err(error));
+        let log = |partition| self.topic.log(partition);
+        let expired = info::expired(&log, &self.committed, |error| failed = Err(error));
         failed.map(|()| expired)
     }
 
@@ -401,9 +400,9 @@ impl Subscription {
     /// How far it is behind.
     pub fn lag(&self) -> Result<Lag> {
         let mut failed = Ok(());
-        let lag = self
-            .topic
-            .lag_of(&self.committed, |error| failed = Err(error));
+        let log = |partition| self.topic.log(partition);
+        let keep = |error| failed = Err(error);
+        let lag = self.topic.lag_of(&log, &self.committed, keep);
         failed.map(|()| lag)
     }
 

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use tidelog::{Error, Health as Found, Store};
+use tidelog::{Error, Health as Found, Span, Store};
 
 use crate::cli::Common;
 use crate::exit::Exit;
@@ -28,7 +28,9 @@ tells what the files say, not what the owner has come upon.
 The exit code is 0 if nothing is wrong, 5 if there is damage, and 1 if a partition cannot be opened.
 
 With --json one object tells all: healthy, owner (its process id), was_closed, epoch, backend, board, \
-journal_damaged, failed and damage.";
+journal_damaged, failed, damage, in_doubt (records that were written when a partition failed), \
+unsettled_bytes (null: only the owner knows), redo_bytes (what of the journal partitions may still \
+need) and free_bytes.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,6 +48,10 @@ struct HealthJson {
     journal_damaged: usize,
     failed: Vec<String>,
     damage: Vec<String>,
+    in_doubt: Vec<String>,
+    unsettled_bytes: Option<u64>,
+    redo_bytes: u64,
+    free_bytes: Option<u64>,
 }
 
 impl Health {
@@ -101,6 +107,16 @@ fn print(health: &Found, out: &mut Out) -> Result<()> {
     if let Some(board) = &health.board {
         out.line(format!("board: {}", board.display()))?;
     }
+    if let Some(free) = health.free_bytes {
+        out.line(format!("free: {}", count(free, "byte", "bytes")))?;
+    }
+    if health.redo_bytes > 0 {
+        let bytes = count(health.redo_bytes, "byte", "bytes");
+        out.line(format!("redo in the journal: {bytes}"))?;
+    }
+    for span in &health.in_doubt {
+        out.line(format!("in doubt: {span}"))?;
+    }
     for failed in health.failed.iter().chain(&health.journal) {
         out.line(format!("failed: {failed}"))?;
     }
@@ -136,6 +152,10 @@ impl HealthJson {
                 .map(words)
                 .collect(),
             damage: health.damage.iter().map(words).collect(),
+            in_doubt: health.in_doubt.iter().map(Span::to_string).collect(),
+            unsettled_bytes: health.unsettled_bytes,
+            redo_bytes: health.redo_bytes,
+            free_bytes: health.free_bytes,
         }
     }
 }

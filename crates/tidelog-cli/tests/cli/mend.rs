@@ -175,10 +175,14 @@ fn health_tells_the_owner_and_what_has_failed() {
     let place = two();
     let text = place.ok(&["health"]).text().to_owned();
     assert!(text.contains("the last one closed the store"), "{text}");
+    assert!(text.contains("\nfree: "), "{text}");
     assert!(text.ends_with("\nhealthy\n"), "{text}");
     let owner = Store::open(place.store()).unwrap();
     let health = &place.ok(&["health", "--json"]).json()[0];
     assert_eq!(health["owner"], std::process::id());
+    assert!(health["free_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(health["in_doubt"], json!([]));
+    assert!(health["redo_bytes"].is_u64() && health["unsettled_bytes"].is_null());
     owner.close().unwrap();
     fs::remove_file(segment(&place)).unwrap();
     let failed = place.run(&["health", "--json"]);
