@@ -127,7 +127,6 @@ fn a_salvaged_topic_has_all_its_settings_and_nothing_expires_meanwhile() {
     assert_eq!(new.topic("t").unwrap().options(), settings);
     let expected: Vec<_> = (0..1000).map(|number| payload(number, 200)).collect();
     assert_eq!(payloads(&one(&new, "t")), expected);
-    assert!(new.audit().unwrap().partitions[0].records() > 0);
     new.close().unwrap();
 }
 
