@@ -1,4 +1,4 @@
-use crc32c::{crc32c, crc32c_append};
+use crc32c::{crc32c, crc32c_combine};
 
 /// The initial value of every checksum in one life of one segment.
 ///
@@ -12,16 +12,43 @@ impl Seed {
     /// CRC-32C of the four, in this order. Stored in effect, never change.
     pub(crate) fn new(store: &[u8; 16], log: u64, number: u32, nonce: u64) -> Self {
         let crc = crc32c(store);
-        let crc = crc32c_append(crc, &log.to_le_bytes());
-        let crc = crc32c_append(crc, &number.to_le_bytes());
-        Self(crc32c_append(crc, &nonce.to_le_bytes()))
+        let crc = append(crc, &log.to_le_bytes());
+        let crc = append(crc, &number.to_le_bytes());
+        Self(append(crc, &nonce.to_le_bytes()))
     }
 
     /// The checksum of pieces that lie one behind the other.
     pub(super) fn checksum(self, pieces: [&[u8]; 2]) -> u32 {
         let [first, second] = pieces;
-        crc32c_append(crc32c_append(self.0, first), second)
+        append(append(self.0, first), second)
     }
+}
+
+impl Seed {
+    /// The same where the second piece is not at hand: it has `length` bytes, one or more, and the plain
+    /// checksums are known of some bytes before it, and of these together with it.
+    pub(super) fn checksum_between(
+        self,
+        first: &[u8],
+        (before, behind): (u32, u32),
+        length: usize,
+    ) -> u32 {
+        // What a prefix adds to the checksum of the whole depends only on how much follows.
+        crc32c_combine(append(self.0, first) ^ before, behind, length)
+    }
+}
+
+/// The plain checksum of bytes that has this one without the last of them.
+pub(crate) fn append(checksum: u32, bytes: &[u8]) -> u32 {
+    #[cfg(test)]
+    SUMMED.set(SUMMED.get() + bytes.len() as u64);
+    crc32c::crc32c_append(checksum, bytes)
+}
+
+#[cfg(test)]
+thread_local! {
+    /// How many bytes of frames this thread has computed checksums of.
+    pub(crate) static SUMMED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
 #[cfg(test)]
@@ -40,6 +67,8 @@ mod tests {
 
         bytes.extend(b"length and rest");
         assert_eq!(seed.checksum([b"length", b" and rest"]), crc32c(&bytes));
+        let sums = (crc32c(b"before"), crc32c(b"before and rest"));
+        assert_eq!(seed.checksum_between(b"length", sums, 9), crc32c(&bytes));
     }
 
     #[test]

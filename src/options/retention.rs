@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::StoreOptions;
 use crate::error::{Error, Result};
 
 /// How long a topic keeps its records: by age, by bytes of each partition, or by either.
@@ -38,6 +39,29 @@ pub struct Retention {
     pub(crate) age: Option<Duration>,
     pub(crate) bytes: Option<u64>,
     pub(crate) required: Option<u64>,
+}
+
+impl StoreOptions {
+    /// Whether the store removes by itself what has expired, as it does if this is not said. Without it
+    /// an owner that only looks after a store changes nothing about what is in it; what expires goes
+    /// with [`Store::apply_retention`](crate::Store::apply_retention), or with the next owner, and an
+    /// append that waits for room in a full topic waits in vain.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tidelog::{Store, StoreOptions};
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (data, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    /// let store = Store::open_with(&data, StoreOptions::new().background_retention(false))?;
+    /// store.backup(&copy)?; // with what has expired since the last owner was here
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn background_retention(mut self, background: bool) -> Self {
+        self.background_retention = background;
+        self
+    }
 }
 
 /// The active segment ends when its first record is as old as this part of the age.

@@ -174,7 +174,7 @@ impl Part {
             index_at..index_at + entries,
             layout.records_at..self.end.place.min(layout.capacity),
         ] {
-            bytes += copy_range(site, from, to, path, range)?;
+            bytes += copy_range((site, identity.number, from), (to, path), range)?;
         }
         let write = |bytes: &[u8], place| {
             let written = to.write_at(bytes, place);
@@ -196,10 +196,8 @@ impl Part {
 }
 
 fn copy_range(
-    site: &Site,
-    from: &dyn File,
-    to: &dyn File,
-    path: &Path,
+    (site, number, from): (&Site, u32, &dyn File),
+    (to, path): (&dyn File, &Path),
     range: std::ops::Range<u64>,
 ) -> Result<u64> {
     let length = range.end.saturating_sub(range.start);
@@ -209,9 +207,10 @@ fn copy_range(
         let most = usize::try_from(range.end - at).unwrap_or(CHUNK);
         let chunk = most.min(bytes.len());
         let read = from.read_at(&mut bytes[..chunk], at);
-        let read = read.map_err(|error| Error::io("read", path, error))?;
+        let read = read.map_err(|error| site.io("read", number, error))?;
         if read < chunk {
-            return Err(site.mismatch(path, "the segment is shorter than it was"));
+            let path = site.segment(number);
+            return Err(site.mismatch(&path, "the segment is shorter than it was"));
         }
         let written = to.write_at(&bytes[..chunk], at);
         written.map_err(|error| Error::io("write", path, error))?;

@@ -8,7 +8,7 @@ use super::mark::Mark;
 use crate::error::Flaw;
 use crate::format::{Entry, most_frames};
 use crate::index::Pace;
-use crate::segment::{Budget, Header, Walk, could_be};
+use crate::segment::{Budget, Header, Sums, Walk, could_be};
 use crate::sys::File;
 
 /// A place between two frames, with the offset that belongs there.
@@ -206,7 +206,7 @@ impl Walked {
             .saturating_add(reach)
             .min(self.header.identity.layout.capacity);
         let (mut promise, mut greatest, mut sound) = (None, 0, false);
-        let mut newer = None;
+        let (mut newer, mut sums) = (None, Sums::new(from));
         // Most bytes that are no head look like one of a later version.
         let [mut budget, mut budget_newer] = [(); 2].map(|()| Budget::of(to.saturating_sub(from)));
         let dirty = self.walk.search(from, to, |walk, place, peek| {
@@ -220,7 +220,8 @@ impl Walked {
             let looks = could_be(peek, place - start, reach)
                 && match peek.newer {
                     true => newer.is_none() && budget_newer.affords(peek),
-                    false => tells || ((peek.epoch > greatest || !sound) && budget.affords(peek)),
+                    false if tells => walk.agrees(&mut sums, place, peek)?,
+                    false => (peek.epoch > greatest || !sound) && budget.affords(peek),
                 };
             if !looks {
                 return Ok(ControlFlow::Continue(()));

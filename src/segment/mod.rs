@@ -8,6 +8,7 @@ mod follower;
 mod header;
 mod name;
 mod reader;
+mod sums;
 mod walk;
 mod writer;
 
@@ -15,5 +16,6 @@ pub(crate) use follower::Follower;
 pub(crate) use header::{Header, Page, read_page};
 pub(crate) use name::{file_name, number_of, used_name, used_number_of};
 pub(crate) use reader::{End, Segment, Trouble};
+pub(crate) use sums::Sums;
 pub(crate) use walk::{Budget, Walk, could_be};
 pub(crate) use writer::{Room, Unwritten, Writable, Writer};

@@ -5,11 +5,15 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use super::sums::Sums;
 use crate::format::{
-    ALIGN, Entry, Flaw, Frame, HEAD, Identity, Seed, entries, most_frames, padded,
+    ALIGN, Entry, Flaw, Frame, HEAD, Identity, Peek, Seed, entries, most_frames, padded,
 };
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::sys::{File, Kept, View};
+
+/// What a bad sector makes unreadable: so many bytes of the file around it.
+const GUARDED: u64 = 1 << 20;
 
 /// Where a segment ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,18 +196,19 @@ impl Segment {
 
     /// The first sound frame at or after `place` with an offset in `from..below`, looked for in
     /// steps of the alignment: how a reader gets past a damaged one. One of a later version is sound.
-    /// A head whose offset is too far away for the bytes between is not checked, so that a search
-    /// through payloads stays linear.
+    /// A head whose offset is too far away for the bytes between is not checked, nor one whose checksum
+    /// cannot agree, so that a search through payloads stays linear.
     pub(crate) fn resume(&self, place: u64, from: u64, below: u64) -> Option<(u64, u64)> {
         let published = self.records.published();
-        let mut at = place;
+        let (mut at, mut sums) = (place, Sums::new(place));
         while at < self.start() + published {
             let head = self.guarded(at - self.start(), published, HEAD as u64);
             let peek = head.ok().and_then(Frame::peek);
             let offset = peek.map(|peek| self.base() + u64::from(peek.delta));
             let frames = most_frames(at - place) + 1;
-            if let Some(offset) = offset
+            if let (Some(peek), Some(offset)) = (peek, offset)
                 && (from..below.min(from.saturating_add(frames))).contains(&offset)
+                && self.agrees(&mut sums, at, peek, published)
                 && self.is_sound(at)
             {
                 return Some((at, offset));
@@ -211,6 +216,28 @@ impl Segment {
             at += ALIGN as u64;
         }
         None
+    }
+
+    /// Whether the checksum of an unchecked head agrees, and all of its frame is published.
+    fn agrees(&self, sums: &mut Sums, place: u64, peek: Peek, published: u64) -> bool {
+        if place + padded(peek.length) as u64 > self.start() + published {
+            return false;
+        }
+        let agree = sums.agree(place, peek, self.seed, &mut |bytes, place| {
+            let mut at = place - self.start();
+            // What cannot be had is not compared: it counts as zeroes, as far as it shows.
+            for part in parts(bytes, place) {
+                if let Ok(found) = self.guarded(at, published, part.len() as u64) {
+                    part[..found.len()].copy_from_slice(found);
+                    part[found.len()..].fill(0);
+                } else {
+                    part.fill(0);
+                }
+                at += part.len() as u64;
+            }
+            Ok(bytes.len())
+        });
+        agree.unwrap_or(false)
     }
 
     fn is_sound(&self, place: u64) -> bool {
@@ -236,4 +263,11 @@ impl Segment {
         }
         entries(bytes).unwrap_or(Cow::Borrowed(&[]))
     }
+}
+
+/// Bytes for a place of the file, in parts each of which can be had, or not.
+fn parts(bytes: &mut [u8], place: u64) -> impl Iterator<Item = &mut [u8]> {
+    let first = (place.next_multiple_of(GUARDED) - place) as usize;
+    let (first, rest) = bytes.split_at_mut(first.min(bytes.len()));
+    std::iter::once(first).chain(rest.chunks_mut(GUARDED as usize))
 }

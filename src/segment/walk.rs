@@ -5,6 +5,7 @@ use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
+use super::sums::Sums;
 use crate::format::{ALIGN, Flaw, Frame, HEAD, Peek, Seed, most_frames, padded};
 use crate::sys::File;
 
@@ -83,7 +84,8 @@ impl Walk {
 
     /// The first sound frame behind the bad one at `place`, where the offset `next` should have
     /// been: below `to`, in a segment that begins with the offset `base`, with an offset and a head
-    /// that `fits` would have. One of a later version is sound.
+    /// that `fits` would have. One of a later version is sound. It takes no longer than the stretch, and
+    /// what the heads in it claim, are long.
     pub(crate) fn resume(
         &mut self,
         (place, next): (u64, u64),
@@ -91,12 +93,14 @@ impl Walk {
         base: u64,
         fits: impl Fn(u64, Peek) -> bool,
     ) -> io::Result<Option<(u64, u64)>> {
-        let mut found = None;
-        self.search(place + ALIGN as u64, to, |walk, at, peek| {
+        let from = place + ALIGN as u64;
+        let (mut found, mut sums) = (None, Sums::new(from));
+        self.search(from, to, |walk, at, peek| {
             let offset = base + u64::from(peek.delta);
             let behind = next + 1..=next.saturating_add(most_frames(at - place));
             if behind.contains(&offset)
                 && fits(offset, peek)
+                && walk.agrees(&mut sums, at, peek)?
                 && walk
                     .frame(at)?
                     .map_or_else(|flaw| flaw.is_unsupported(), |_| true)
@@ -107,6 +111,18 @@ impl Walk {
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(found)
+    }
+
+    /// Whether the checksum of an unchecked head at `place` agrees, and it does not lead beyond the
+    /// segment: cheap to ask, however long a frame it claims to be that of.
+    pub(crate) fn agrees(&self, sums: &mut Sums, place: u64, peek: Peek) -> io::Result<bool> {
+        if padded(peek.length) as u64 > self.limit.saturating_sub(place) {
+            return Ok(false);
+        }
+        sums.agree(place, peek, self.seed, &mut |bytes, at| {
+            let most = index(self.limit.saturating_sub(at)).min(bytes.len());
+            self.file.read_at(&mut bytes[..most], at)
+        })
     }
 
     /// The greatest epoch above `above` of a sound frame from `from` to below `to`, the records

@@ -9,7 +9,8 @@
 //! 3. *The copy.* Each log's segments up to its end, as though it had been closed there; then a journal
 //!    that states the fold with these ends, and that the store was closed.
 //! 4. *The name.* All of it is made under another name, which the folder loses when everything is
-//!    durable. What is cut off before that is not taken for a store by anybody.
+//!    durable. Until right before that its journal has another name, too, so that what is cut off is not
+//!    taken for a store by anybody: not for an empty one either.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,9 @@ use crate::error::{Error, Result};
 use crate::journal::{self, Event, Fold};
 use crate::partition::{Kept, Log, Standing};
 use crate::sys::{Backend, Storage};
+
+/// What the journal of a copy is called until all of the copy is durable.
+const UNFINISHED: &str = "journal.partial";
 
 /// How far up it is looked for a store that the copy would lie in.
 const MOST_DEEP: usize = 64;
@@ -143,7 +147,9 @@ impl Store {
     /// [`Error::Refused`] if there is something at `target` or beside it under the name of an unfinished
     /// copy (`target` and `.partial`), or if it lies in a store. [`Error::Failed`] if a partition has
     /// failed or cannot be opened: nobody knows what its files hold. [`Error::StorageFull`] if there is
-    /// no room for it. What was made of the copy is removed again.
+    /// no room for it; [`Error::Io`] names the file that cannot be read or written, and one that cannot be
+    /// read in places has no copy. What was made of the copy is removed again, also where its name could
+    /// not be made durable.
     ///
     /// # Examples
     ///
@@ -253,7 +259,14 @@ impl<'a> Copy<'a> {
             return refused(&partial, "a copy that was cut off, or is being made");
         }
         copy.folder(&partial)?;
+        copy.folder(&copy.journal_dir())?;
+        // Before anything else that a crash may leave.
+        copy.sync(&copy.partial)?;
         Ok(copy)
+    }
+
+    fn journal_dir(&self) -> PathBuf {
+        self.partial.join(UNFINISHED)
     }
 
     fn folder(&mut self, path: &Path) -> Result<()> {
@@ -333,9 +346,9 @@ impl<'a> Copy<'a> {
     }
 
     fn journal(&mut self, store: &Inner, fold: Fold) -> Result<()> {
-        let site = journal::site(self.storage, &self.partial, store.id);
-        let dir = site.dir.clone();
-        self.folder(&dir)?;
+        let dir = self.journal_dir();
+        let mut site = journal::site(self.storage, &self.partial, store.id);
+        site.dir = dir.clone();
         let setting = super::open::setting(&store.options, Backend::Pwrite, [0, 0])?;
         let written = journal::write_anew(site, setting, &fold);
         for entry in self.storage.list(&dir).unwrap_or_default() {
@@ -349,13 +362,36 @@ impl<'a> Copy<'a> {
     fn finish(mut self) -> Result<()> {
         let parent = self.target.parent().unwrap_or(Path::new("."));
         let parent = match parent.as_os_str().is_empty() {
-            true => Path::new("."),
-            false => parent,
+            true => PathBuf::from("."),
+            false => parent.to_owned(),
         };
+        self.name_journal()?;
         let renamed = self.storage.rename(&self.partial, &self.target);
         renamed.map_err(|error| Error::io("rename to", &self.target, error))?;
+        if let Err(error) = self.sync(&parent) {
+            if let Err(error) = self.storage.rename(&self.target, &self.partial) {
+                tracing::warn!(path = %self.target.display(), %error, "a copy stays");
+                self.made.clear();
+            }
+            return Err(error);
+        }
         self.made.clear();
-        self.sync(parent)
+        Ok(())
+    }
+
+    /// Gives the journal its name, durably: from here on the copy is a store.
+    fn name_journal(&mut self) -> Result<()> {
+        let (before, dir) = (self.journal_dir(), self.partial.join("journal"));
+        let renamed = self.storage.rename(&before, &dir);
+        renamed.map_err(|error| Error::io("rename to", &dir, error))?;
+        for (path, _) in &mut self.made {
+            if let Ok(inside) = path.strip_prefix(&before) {
+                // Joining nothing would end the path with a slash.
+                let whole = inside.as_os_str().is_empty();
+                *path = if whole { dir.clone() } else { dir.join(inside) };
+            }
+        }
+        self.sync(&self.partial)
     }
 }
 
@@ -378,6 +414,17 @@ fn kind(storage: &dyn Storage, path: &Path) -> Result<Option<crate::sys::Kind>> 
     kind.map_err(|error| Error::io("inspect", path, error))
 }
 
+/// Refuses a folder in which a copy was being made: with records or not, it is no store.
+pub(super) fn refuse_unfinished(storage: &dyn Storage, root: &Path) -> Result<()> {
+    match kind(storage, &root.join(UNFINISHED))? {
+        None => Ok(()),
+        Some(_) => Err(Error::Refused {
+            path: root.to_owned(),
+            reason: "a copy that was cut off, or is being made, is no store",
+        }),
+    }
+}
+
 /// Refuses a place inside a store, this one or another, whichever way leads there.
 pub(super) fn refuse_inside(storage: &dyn Storage, root: &Path, target: &Path) -> Result<()> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or(path.to_owned());
@@ -387,8 +434,9 @@ pub(super) fn refuse_inside(storage: &dyn Storage, root: &Path, target: &Path) -
         _ => PathBuf::from("."),
     };
     for _ in 0..MOST_DEEP {
+        // A copy that was never opened has no lock file.
         let there = |name| kind(storage, &above.join(name)).is_ok_and(|kind| kind.is_some());
-        inside |= there("LOCK") && there("journal");
+        inside |= there("journal") && (there("topics") || there("LOCK"));
         above.push("..");
     }
     match inside {

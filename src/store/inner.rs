@@ -14,7 +14,7 @@ use super::subscription::Totals;
 use crate::error::{Error, Result};
 use crate::flush::Crew;
 use crate::journal::{Journal, Pending, TopicSettings, TopicState};
-use crate::options::{Durability, Retention, StoreOptions};
+use crate::options::{Durability, Retention, StoreOptions, TopicOptions};
 use crate::partition::{Bells, Limits, Log, Setting};
 use crate::sys::{Lock, Volume};
 
@@ -306,6 +306,24 @@ impl TopicInner {
             full_wait: settings.full_wait_nanos.map(Duration::from_nanos),
             retained: retention.is_limited(),
             ahead: false,
+        }
+    }
+
+    /// What makes the same topic elsewhere, with the settings of now.
+    pub(super) fn options(&self) -> TopicOptions {
+        let settings = self.settings();
+        TopicOptions {
+            partitions: self.partitions(),
+            content_type: self.content_type.clone(),
+            max_record_bytes: settings.max_record_bytes,
+            max_batch_bytes: settings.max_batch_bytes,
+            max_total_bytes: settings.max_total_bytes,
+            first_segment_bytes: settings.first_segment_bytes,
+            max_segment_bytes: settings.max_segment_bytes,
+            unsettled_bytes: settings.unsettled_bytes,
+            durability: Durability::from_nanos(settings.sync_after_nanos),
+            retention: retention(&settings),
+            full_wait: settings.full_wait_nanos.map(Duration::from_nanos),
         }
     }
 

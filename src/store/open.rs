@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use super::backup::Copying;
+use super::backup::{Copying, refuse_unfinished};
 use super::budget::Budget;
 use super::inner::{Ids, Inner, TopicInner};
 use super::log_cell::{log_of_folder, named};
@@ -34,6 +34,7 @@ pub(super) fn open(root: &Path, options: StoreOptions) -> Result<Arc<Inner>> {
     if options.existing {
         existing_id(&storage, root)?;
     }
+    refuse_strange(storage.as_ref(), root)?;
     make_root(storage.as_ref(), root)?;
     let place = board_place(&options, root);
     let before = board::stated(storage.as_ref(), &root.join("LOCK"));
@@ -174,6 +175,20 @@ pub(super) fn lived_in(fold: &Fold, boot: Option<[u8; 16]>) -> bool {
     }
 }
 
+/// Refuses a folder of another user before anything is made in it: that user could not open what would
+/// be made, and so not the store any more.
+fn refuse_strange(storage: &dyn Storage, root: &Path) -> Result<()> {
+    match storage.stranger(root) {
+        Ok(None) => Ok(()),
+        Ok(Some(user)) => {
+            let reason = format!("its folder belongs to user {user}: run it as that user");
+            let error = io::Error::new(io::ErrorKind::PermissionDenied, reason);
+            Err(Error::io("own", root, error))
+        }
+        Err(error) => Err(Error::io("inspect", root, error)),
+    }
+}
+
 /// Makes the store's folder, and those above it. Until there is a journal in it, all of these
 /// names are synced: a killed owner may have left them unsynced.
 fn make_root(storage: &dyn Storage, root: &Path) -> Result<()> {
@@ -298,6 +313,7 @@ pub(super) fn existing_id(storage: &Arc<dyn Storage>, root: &Path) -> Result<[u8
     if let Some(id) = known_id(storage, root)? {
         return Ok(id);
     }
+    refuse_unfinished(storage.as_ref(), root)?;
     let topics = root.join("topics");
     if !names(storage.as_ref(), &topics)?.is_empty() {
         return Err(Error::Mismatch {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::backup::refuse_inside;
+use super::inner::TopicInner;
 use super::inspect::Place;
 use super::log_cell::{log_of_folder, promises, refuse_links, site};
 use super::open::{names, refuse_foreign};
@@ -14,13 +15,15 @@ use super::topic::Topic;
 use crate::error::{Error, Flaw, Result};
 use crate::format::{Frame, TopicName};
 use crate::journal::{Fold, Pending, TopicState};
-use crate::options::{Durability, MAX_RECORD_BYTES, StoreOptions, TopicOptions};
+use crate::options::{
+    Durability, MAX_PARTITIONS, MAX_RECORD_BYTES, Retention, StoreOptions, TopicOptions,
+};
 use crate::partition::{Damage, Site, Visitor, gather};
 use crate::segment::{Page, read_page};
 use crate::sys::{Access, Kind, Storage};
 
-/// Records are appended when they come to so many bytes.
-const BATCH: usize = 1 << 20;
+/// Records are appended when they would come to more bytes than this.
+const BATCH: u64 = 1 << 20;
 
 /// What [`salvage`] could read, and what it could not.
 ///
@@ -48,6 +51,9 @@ pub struct SalvageReport {
     pub journal: Option<Error>,
     /// Records of the journal that cannot be read.
     pub journal_damaged: usize,
+    /// Folders that cannot be looked at: topics and partitions in them that nothing else tells of are
+    /// lost.
+    pub folders: Vec<Error>,
 }
 
 /// What [`salvage`] could read of one partition.
@@ -83,7 +89,7 @@ impl SalvageReport {
     /// Whether everything could be read.
     pub fn is_whole(&self) -> bool {
         let sound = self.journal.is_none() && self.journal_damaged == 0;
-        sound && self.logs.iter().all(|log| log.lost.is_empty())
+        sound && self.folders.is_empty() && self.logs.iter().all(|log| log.lost.is_empty())
     }
 }
 
@@ -99,7 +105,9 @@ struct Source {
 /// the same topics and partitions, in their order, with their keys, headers, event ids and times. The
 /// store that is read is not changed, and no lock on it is taken.
 ///
-/// Where the journal is gone, too, the topics are found by their folders. Offsets are given anew from 0
+/// Topics have the settings that the journal tells, and how long they keep records counts from now on:
+/// nothing expires before the new store has been closed. One topic, partition or file that cannot be read
+/// does not keep the others. Where the journal is gone, too, the topics are found by their folders. Offsets are given anew from 0
 /// on, so subscriptions, which name offsets, are not taken over; and what was acknowledged, and what
 /// never was and lies behind it, can then not always be told apart, so both are read.
 ///
@@ -139,6 +147,7 @@ pub fn salvage(
         logs: Vec::new(),
         journal: None,
         journal_damaged: 0,
+        folders: Vec::new(),
     };
     let (fold, pending) = match place.journal() {
         Ok(read) => {
@@ -159,8 +168,12 @@ pub fn salvage(
         });
     }
     let trusted = report.journal.is_none() && !fold.carried().lost;
-    let sources = sources(storage.as_ref(), root, &fold, trusted)?;
-    let store = Store::open_with(target, options.clone())?;
+    let mut sources = stated(&fold);
+    if !trusted {
+        report.folders = found(storage.as_ref(), root, &mut sources);
+    }
+    let quiet = options.clone().background_retention(false);
+    let store = Store::open_with(target, quiet)?;
     for (name, source) in sources {
         let logs = salvage_topic(&place, (&fold, &pending), &name, &source, &store)?;
         report.logs.extend(logs);
@@ -173,7 +186,7 @@ pub fn salvage(
 fn id_of(storage: &dyn Storage, root: &Path) -> Result<[u8; 16]> {
     let mut folders = vec![root.join("journal")];
     let topics = root.join("topics");
-    for topic in names(storage, &topics)? {
+    for topic in names(storage, &topics).unwrap_or_default() {
         let topic = topics.join(topic);
         let logs = names(storage, &topic).unwrap_or_default();
         folders.extend(logs.into_iter().map(|log| topic.join(log)));
@@ -193,47 +206,51 @@ fn id_of(storage: &dyn Storage, root: &Path) -> Result<[u8; 16]> {
     })
 }
 
-/// The topics that there are: those that the journal knows and, where it may not know all, those that
-/// have folders.
-fn sources(
-    storage: &dyn Storage,
-    root: &Path,
-    fold: &Fold,
-    trusted: bool,
-) -> Result<BTreeMap<String, Source>> {
-    let mut sources = BTreeMap::new();
-    for topic in fold.topics() {
-        let source = Source {
-            logs: (0..).zip(topic.logs.iter().copied()).collect(),
-            state: Some(topic.clone()),
-        };
-        sources.insert(topic.name.clone(), source);
-    }
-    if trusted {
-        return Ok(sources);
-    }
+/// The topics that the journal knows.
+fn stated(fold: &Fold) -> BTreeMap<String, Source> {
+    let source = |topic: &TopicState| Source {
+        logs: (0..).zip(topic.logs.iter().copied()).collect(),
+        state: Some(topic.clone()),
+    };
+    fold.topics()
+        .map(|topic| (topic.name.clone(), source(topic)))
+        .collect()
+}
+
+/// Adds the topics that have folders and that nobody knows; the folders that cannot be looked at.
+fn found(storage: &dyn Storage, root: &Path, sources: &mut BTreeMap<String, Source>) -> Vec<Error> {
+    let mut refused = Vec::new();
+    let mut inside = |folder: &Path| {
+        let listed = names(storage, folder);
+        listed.unwrap_or_else(|error| {
+            refused.push(error);
+            Vec::new()
+        })
+    };
     let topics = root.join("topics");
-    for name in names(storage, &topics)? {
+    for name in inside(&topics) {
         let folder = topics.join(&name);
         let ours = storage.kind(&folder).ok().flatten() == Some(Kind::Folder);
         if sources.contains_key(&name) || !ours || TopicName::new(&name).is_err() {
             continue;
         }
         let mut source = Source::default();
-        for log in names(storage, &folder)? {
-            let partition = log
-                .split_once('-')
-                .and_then(|(number, _)| number.parse().ok());
-            if let (Some(partition), Some(id)) = (partition, log_of_folder(&log)) {
-                let newest = source.logs.entry(partition).or_insert(id);
-                *newest = id.max(*newest);
-            }
+        for (partition, id) in inside(&folder).iter().filter_map(|log| log_in(log)) {
+            let newest = source.logs.entry(partition).or_insert(id);
+            *newest = id.max(*newest);
         }
         if !source.logs.is_empty() {
             sources.insert(name, source);
         }
     }
-    Ok(sources)
+    refused
+}
+
+/// The partition and the id of a log that has a folder of that name; none if no log can have it.
+fn log_in(folder: &str) -> Option<(u32, u64)> {
+    let (partition, _) = folder.split_once('-')?;
+    let (partition, id) = (partition.parse().ok()?, log_of_folder(folder)?);
+    (partition < MAX_PARTITIONS).then_some((partition, id))
 }
 
 fn salvage_topic(
@@ -244,18 +261,15 @@ fn salvage_topic(
     store: &Store,
 ) -> Result<Vec<SalvagedLog>> {
     let partitions = source.logs.keys().next_back().map_or(1, |last| last + 1);
-    let mut settled = TopicOptions::new().partitions(partitions);
-    if let Some(state) = &source.state {
-        settled = options_of(settled, state);
-    }
-    // What was taken once is taken again, whatever the limits are by now.
-    let open = settled.clone().durability(Durability::Commit);
     let state = source.state.as_ref();
+    let settled = match state {
+        Some(state) => TopicInner::new(state).options(),
+        None => TopicOptions::new(),
+    };
+    let settled = settled.partitions(partitions);
     let most = state.map_or(MAX_RECORD_BYTES, |state| state.settings.reach_bytes);
     let most = most.min(MAX_RECORD_BYTES);
-    let mut open = open.max_record_bytes(most).max_batch_bytes(most);
-    open.max_total_bytes = None;
-    let topic = store.create_topic(name, open)?;
+    let topic = store.create_topic(name, open_to_all(settled.clone(), most))?;
     let mut logs = Vec::new();
     for (partition, log) in &source.logs {
         let at = site(
@@ -271,7 +285,9 @@ fn salvage_topic(
             partition: *partition,
             batch: Vec::new(),
             bytes: 0,
+            most: most.min(BATCH),
             records: 0,
+            failed: false,
             lost: Vec::new(),
         };
         let gathered = match refuse_links(&at) {
@@ -280,8 +296,8 @@ fn salvage_topic(
         };
         match gathered {
             Ok(refused) => taker.lost.extend(refused),
-            Err(error @ Error::UnsupportedVersion { .. }) => taker.lost.push(error),
-            Err(error) => return Err(error),
+            Err(error) if taker.failed => return Err(error),
+            Err(error) => taker.lost.push(error),
         }
         taker.append()?;
         logs.push(SalvagedLog {
@@ -298,18 +314,16 @@ fn salvage_topic(
     Ok(logs)
 }
 
-fn options_of(options: TopicOptions, state: &TopicState) -> TopicOptions {
-    let settings = &state.settings;
-    let mut options = options
-        .content_type(&state.content_type)
-        .max_record_bytes(settings.max_record_bytes)
-        .max_batch_bytes(settings.max_batch_bytes)
-        .first_segment_bytes(settings.first_segment_bytes)
-        .max_segment_bytes(settings.max_segment_bytes)
-        .unsettled_bytes(settings.unsettled_bytes)
-        .durability(Durability::from_nanos(settings.sync_after_nanos));
-    options.max_total_bytes = settings.max_total_bytes;
-    options
+/// What was taken once is taken again, whatever the limits are by now, and nothing expires meanwhile.
+fn open_to_all(settled: TopicOptions, most: u64) -> TopicOptions {
+    let mut open = settled
+        .durability(Durability::Commit)
+        .retention(Retention::forever())
+        .max_record_bytes(most)
+        .max_batch_bytes(most);
+    open.max_total_bytes = None;
+    open.full_wait = None;
+    open
 }
 
 /// Appends what comes to the new store.
@@ -318,24 +332,35 @@ struct Taker<'a> {
     site: &'a Site,
     partition: u32,
     batch: Vec<Record<'static>>,
-    bytes: usize,
+    bytes: u64,
+    /// Bytes of a batch of several records at most.
+    most: u64,
     records: u64,
+    /// The new store has failed.
+    failed: bool,
     lost: Vec<Error>,
 }
 
 impl Taker<'_> {
     fn append(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
+        let records = batch.len() as u64;
         self.bytes = 0;
-        self.records += batch.len() as u64;
-        self.topic.append_batch(batch).map(|_| ())
+        let appended = self.topic.append_batch(batch);
+        self.failed |= appended.is_err();
+        self.records += appended.map(|_| records)?;
+        Ok(())
     }
 }
 
 impl Visitor for Taker<'_> {
     fn record(&mut self, _: u32, _: u64, frame: &Frame<'_>) -> Result<()> {
         let owned = |bytes: &[u8]| Cow::Owned(bytes.to_vec());
-        self.bytes += frame.padded_len();
+        let bytes = frame.padded_len() as u64;
+        if !self.batch.is_empty() && self.bytes + bytes > self.most {
+            self.append()?;
+        }
+        self.bytes += bytes;
         self.batch.push(Record {
             payload: owned(frame.payload()),
             key: frame.key().map(owned),
@@ -348,10 +373,7 @@ impl Visitor for Taker<'_> {
             partition: Some(self.partition),
             tombstone: frame.is_tombstone(),
         });
-        match self.bytes >= BATCH {
-            true => self.append(),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {

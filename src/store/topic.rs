@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use super::follow::Follow;
 use super::inner::TopicInner;
@@ -109,20 +108,7 @@ impl Topic {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn options(&self) -> TopicOptions {
-        let settings = self.inner.settings();
-        TopicOptions {
-            partitions: self.partitions(),
-            content_type: self.inner.content_type.clone(),
-            max_record_bytes: settings.max_record_bytes,
-            max_batch_bytes: settings.max_batch_bytes,
-            max_total_bytes: settings.max_total_bytes,
-            first_segment_bytes: settings.first_segment_bytes,
-            max_segment_bytes: settings.max_segment_bytes,
-            unsettled_bytes: settings.unsettled_bytes,
-            durability: Durability::from_nanos(settings.sync_after_nanos),
-            retention: self.inner.retention(),
-            full_wait: settings.full_wait_nanos.map(Duration::from_nanos),
-        }
+        self.inner.options()
     }
 
     /// One of its partitions.

@@ -183,6 +183,17 @@ impl Storage for Disk {
         }
     }
 
+    fn stranger(&self, dir: &Path) -> io::Result<Option<u32>> {
+        match fs::metadata(dir) {
+            Ok(meta) => {
+                let ours = rustix::process::geteuid().as_raw();
+                Ok(Some(meta.uid()).filter(|user| *user != ours))
+            }
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
     fn free(&self, dir: &Path) -> io::Result<u64> {
         let fs = retry(|| rustix::fs::statvfs(dir))?;
         Ok(fs.f_bavail.saturating_mul(fs.f_frsize))

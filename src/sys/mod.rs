@@ -155,6 +155,12 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// What a path leads to, itself not followed; `None` where there is nothing.
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
 
+    /// The user whose folder `dir` is, if that is somebody else than who runs this: what is made there
+    /// would not be theirs. `None` also where there is nothing, or files have no owners.
+    fn stranger(&self, _dir: &Path) -> io::Result<Option<u32>> {
+        Ok(None)
+    }
+
     /// Bytes that an unprivileged process may still allocate on the disk that holds `dir`.
     fn free(&self, dir: &Path) -> io::Result<u64>;
 

@@ -260,6 +260,9 @@ fn a_place_where_no_copy_can_lie_is_refused() {
     reader.close().unwrap();
     assert_eq!(fingerprint(place.root.parent().unwrap()), before);
     store.backup(beside("copy")).unwrap();
+    // That was never opened.
+    let inside = store.backup(beside("copy").join("topics/x"));
+    assert!(matches!(inside, Err(Error::Refused { .. })), "{inside:?}");
     store.close().unwrap();
 }
 
@@ -283,6 +286,7 @@ fn simulated(machine: &Machine) -> Store {
 #[test]
 fn a_copy_that_fails_anywhere_leaves_nothing() {
     for (call, errno) in [
+        (Asked::CreateDir, libc::EIO),
         (Asked::Create, libc::ENOSPC),
         (Asked::Write, libc::EIO),
         (Asked::Sync, libc::EIO),
@@ -292,10 +296,11 @@ fn a_copy_that_fails_anywhere_leaves_nothing() {
         for nth in 0.. {
             let machine = Machine::new(nth);
             let store = simulated(&machine);
+            machine.sim.create_dir(Path::new("/backups")).unwrap();
             machine
                 .sim
-                .fail(Fault::new(call, When::Nth(nth), errno).on("/copy"));
-            let failed = store.backup("/copy");
+                .fail(Fault::new(call, When::Nth(nth), errno).on("/backups"));
+            let failed = store.backup("/backups/copy");
             machine.sim.heal();
             if failed.is_ok() {
                 assert!(nth > 0, "{call:?}");
@@ -303,14 +308,9 @@ fn a_copy_that_fails_anywhere_leaves_nothing() {
             }
             let full = matches!(failed, Err(Error::StorageFull { .. }));
             assert_eq!(full, errno == libc::ENOSPC, "{failed:?}");
-            for name in ["/copy", "/copy.partial"] {
-                assert_eq!(
-                    machine.sim.kind(Path::new(name)).unwrap(),
-                    None,
-                    "{call:?} {nth}"
-                );
-            }
-            store.backup("/copy").unwrap();
+            let left = machine.sim.list(Path::new("/backups")).unwrap();
+            assert!(left.is_empty(), "{call:?} {nth}: {left:?}");
+            store.backup("/backups/copy").unwrap();
             store.topic("t").unwrap().append("goes on").unwrap();
             store.close().unwrap();
         }
@@ -333,6 +333,20 @@ fn a_copy_that_is_cut_anywhere_is_whole_or_not_there() {
         store.close().unwrap();
         let there = machine.sim.kind(Path::new("/copy")).unwrap().is_some();
         assert!(there || done.is_err());
+        let partial = Path::new("/copy.partial");
+        let names = machine.sim.list(partial).unwrap_or_default();
+        if names.iter().any(|entry| entry.name == "journal") {
+            // The last moment, in which it has everything.
+            let report = tidelog::verify(partial, &machine.options()).unwrap();
+            let records: u64 = report.logs.iter().map(|log| log.records).sum();
+            assert!(report.is_sound() && records == 22, "{calls}: {report:?}");
+        } else if !names.is_empty() {
+            let opened = Store::open_with(partial, machine.options().inline());
+            assert!(
+                matches!(opened, Err(Error::Refused { .. } | Error::Mismatch { .. })),
+                "{calls}: {opened:?}"
+            );
+        }
         both[usize::from(there)] += 1;
         if there {
             let copy = Store::open_with("/copy", machine.options().inline()).unwrap();
@@ -374,4 +388,28 @@ fn a_partition_that_has_failed_is_not_copied() {
     let named = matches!(&refused, Err(Error::Failed { topic, partition: 0, .. }) if topic == "t");
     assert!(named, "{refused:?}");
     assert_eq!(machine.sim.kind(Path::new("/copy.partial")).unwrap(), None);
+}
+
+/// A sector of a segment cannot be read, or the file was cut short: there is no copy, and the error names
+/// that file, and not the one that it was to be copied to.
+#[test]
+fn a_source_that_cannot_be_read_is_named() {
+    for short in [false, true] {
+        let machine = Machine::new(1);
+        let store = simulated(&machine);
+        let topic = Path::new("/store/topics/t");
+        let log = topic.join(&machine.sim.list(topic).unwrap()[0].name);
+        let segment = log.join("00000000.seg");
+        if short {
+            let bytes = machine.sim.bytes(&segment).unwrap();
+            machine.sim.truncate(&segment, bytes.len() / 2).unwrap();
+        } else {
+            machine.sim.spoil(&segment, 8192 + 3000).unwrap();
+        }
+        let failed = store.backup("/copy").unwrap_err().to_string();
+        assert!(failed.contains("/store/topics/t/000000"), "{failed}");
+        assert!(!failed.contains("/copy"), "{failed}");
+        let left = machine.sim.kind(Path::new("/copy.partial")).unwrap();
+        assert_eq!(left, None);
+    }
 }

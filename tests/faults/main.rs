@@ -46,6 +46,7 @@ mod removal;
 mod restored;
 mod reuse;
 mod rot;
+mod salvaged;
 mod stale;
 mod streams;
 mod syncs;

@@ -47,7 +47,7 @@ impl Exit {
             Exit::Usage => "the command line cannot be understood",
             Exit::NotFound => "there is no such store, topic, partition or offset",
             Exit::Locked => "another process owns the store",
-            Exit::Damage => "damaged records were found; the others were read",
+            Exit::Damage => "damaged or just expired records were met; the others were read",
             Exit::Full => "the disk or the topic is full: nothing more was written",
             Exit::Rejected => {
                 "the topic does not take this: no record, too large, finished, made otherwise"

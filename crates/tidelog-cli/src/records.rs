@@ -1,8 +1,8 @@
-//! Printing records: as payloads or as JSON, up to a limit, damage told and skipped.
+//! Printing records: as payloads or as JSON, up to a limit, what cannot be read told and skipped.
 
 use std::io::Write as _;
 
-use tidelog::{Error, StoredRecord};
+use tidelog::{Cursor, Error, Start, StoredRecord};
 
 use crate::exit::Exit;
 use crate::failure::Result;
@@ -15,7 +15,8 @@ pub(crate) struct Records {
     /// How many may still be printed.
     left: u64,
     json: bool,
-    damaged: bool,
+    /// Something could not be read.
+    incomplete: bool,
 }
 
 impl Records {
@@ -24,7 +25,7 @@ impl Records {
             out: Out::new(),
             left: limit.unwrap_or(u64::MAX),
             json,
-            damaged: false,
+            incomplete: false,
         }
     }
 
@@ -43,11 +44,7 @@ impl Records {
             Ok(Some(record)) => record,
             Ok(None) => return Ok(()),
             Err(error @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
-                self.damaged = true;
-                // The records before it come first, where both go to one place.
-                self.out.flush()?;
-                writeln!(std::io::stderr(), "tidelog: {error}; skipped").ok();
-                return Ok(());
+                return self.tell(&format!("{error}; skipped"));
             }
             Err(error) => return Err(error.into()),
         };
@@ -58,15 +55,38 @@ impl Records {
         self.out.line(record.payload())
     }
 
+    /// Prints the next record of a cursor below `end`, if there is one. Where retention has been faster
+    /// that is told, and the cursor goes on with the first record that is there.
+    pub(crate) fn print_next(&mut self, cursor: &mut Cursor, end: u64) -> Result<()> {
+        match cursor.next() {
+            Err(Error::OffsetExpired { .. }) => {}
+            found => return self.print(found),
+        }
+        let from = cursor.offset();
+        cursor.seek(Start::Earliest)?;
+        let (partition, to) = (cursor.partition(), cursor.offset().min(end));
+        self.tell(&format!(
+            "partition {partition}: offsets {from}..{to} have expired meanwhile; skipped"
+        ))
+    }
+
+    fn tell(&mut self, what: &str) -> Result<()> {
+        self.incomplete = true;
+        // The records before it come first, where both go to one place.
+        self.out.flush()?;
+        writeln!(std::io::stderr(), "tidelog: {what}").ok();
+        Ok(())
+    }
+
     /// Hands over what has been printed so far.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.out.flush()
     }
 
-    /// Hands over the rest, and tells whether damage was found.
+    /// Hands over the rest, and tells whether all could be read.
     pub(crate) fn finish(mut self) -> Result<Exit> {
         self.out.flush()?;
-        Ok(if self.damaged {
+        Ok(if self.incomplete {
             Exit::Damage
         } else {
             Exit::Success

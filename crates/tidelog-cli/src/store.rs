@@ -13,15 +13,18 @@ pub(crate) fn reading<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) ->
     with(Store::open_read_only(path)?, work)
 }
 
-/// Opens a store that must be there, for changing it, and hands it over.
-pub(crate) fn with_existing<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
-    with(
-        Store::open_with(path, StoreOptions::new().existing())?,
-        work,
-    )
+/// How a store is opened by a command that looks after it: nothing expires that it was not told to remove.
+pub(crate) fn quiet() -> StoreOptions {
+    StoreOptions::new().background_retention(false)
 }
 
-/// Opens a store, making it where there is none, hands it over, and closes it.
+/// Opens a store that must be there, for changing it, and hands it over.
+pub(crate) fn with_existing<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
+    with(Store::open_with(path, quiet().existing())?, work)
+}
+
+/// Opens a store as a program that runs on it does, making it where there is none, hands it over, and
+/// closes it.
 pub(crate) fn with_any<T>(path: &Path, work: impl FnOnce(&Store) -> Result<T>) -> Result<T> {
     with(Store::open(path)?, work)
 }

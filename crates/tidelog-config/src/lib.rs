@@ -50,7 +50,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidelog::{Filter, OnExpiry, Sampling, Store, TopicOptions};
+use tidelog::{Filter, OnExpiry, Sampling, Store, StoreOptions, TopicOptions};
 
 pub use age::Age;
 pub use error::{Error, Result};
@@ -221,8 +221,28 @@ impl Config {
     /// store does not take, a subscription that somebody holds among that; what came before it in the file
     /// has been made then.
     pub fn open(&self) -> Result<Store> {
+        self.open_with(StoreOptions::new())
+    }
+
+    /// As [`Config::open`], with options.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tidelog::StoreOptions;
+    /// use tidelog_config::{Config, Format};
+    /// # let dir = tempfile::tempdir()?;
+    /// let mut config = Config::parse("[topics.quakes]", Format::Toml)?;
+    /// config.path = dir.path().join("data");
+    /// let store = config.open_with(StoreOptions::new().background_retention(false))?;
+    /// assert_eq!(store.topics().len(), 1);
+    /// # store.close()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn open_with(&self, options: StoreOptions) -> Result<Store> {
         self.check()?;
-        let store = Store::open(&self.path).map_err(|error| refused("path", error))?;
+        let store =
+            Store::open_with(&self.path, options).map_err(|error| refused("path", error))?;
         if let Err(error) = self.apply(&store) {
             // What is told is why the store is not handed out, not what came of closing it.
             drop(store.close());

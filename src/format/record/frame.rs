@@ -1,9 +1,13 @@
+use std::ops::Range;
+
 use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 #[cfg(any(test, fuzzing))]
 use super::Stamp;
-use super::{EVENT_ID, HEAD, Head, KEY, KNOWN, MAX_FRAME, MORE, PRODUCER, Producer, ProducerTail};
+use super::{
+    COVERED, EVENT_ID, HEAD, Head, KEY, KNOWN, MAX_FRAME, MORE, PRODUCER, Producer, ProducerTail,
+};
 use super::{TOMBSTONE, checksum, padded};
 use crate::format::flaw::{Field, Flaw};
 use crate::format::headers::{Headers, take};
@@ -19,6 +23,22 @@ pub(crate) struct Peek {
     pub(crate) epoch: u32,
     /// It has flags of a later version, if it is a frame.
     pub(crate) newer: bool,
+    pub(super) checksum: u32,
+}
+
+impl Peek {
+    /// The bytes that the checksum covers beside the length, if the head is that of a frame at `place`:
+    /// never none.
+    pub(crate) fn covered(&self, place: u64) -> Range<u64> {
+        place + COVERED as u64..place + u64::from(self.length)
+    }
+
+    /// Whether the checksum agrees, by the plain checksums of some bytes before those that it covers, and
+    /// of these together with them.
+    pub(crate) fn agrees(&self, seed: Seed, before: u32, behind: u32) -> bool {
+        let (length, covered) = (self.length.to_le_bytes(), self.length as usize - COVERED);
+        seed.checksum_between(&length, (before, behind), covered) == self.checksum
+    }
 }
 
 /// A record on its way out: borrowed from the segment, and checked in full.
@@ -112,6 +132,7 @@ impl<'a> Frame<'a> {
             lag: head.lag.get(),
             epoch: head.epoch.get(),
             newer: head.flags & !KNOWN != 0,
+            checksum: head.checksum.get(),
         })
     }
 

@@ -96,10 +96,13 @@ proptest! {
         let length = parts.frame_len().unwrap();
         prop_assert_eq!(bytes.len(), padded(length));
         prop_assert!(bytes[length as usize..].iter().all(|byte| *byte == 0));
-        prop_assert_eq!(
-            Frame::peek(&bytes),
-            Some(Peek { length, delta: stamp.delta, lag: stamp.lag, epoch: stamp.epoch, newer: false })
-        );
+        let checksum = u32::from_le_bytes(bytes[4..8].try_into().unwrap());
+        let Stamp { delta, lag, epoch, .. } = stamp;
+        let peek = Peek { length, delta, lag, epoch, newer: false, checksum };
+        prop_assert_eq!(Frame::peek(&bytes), Some(peek));
+        let sums = [8, length as usize].map(|end| crc32c::crc32c(&bytes[..end]));
+        prop_assert!(peek.agrees(seed(), sums[0], sums[1]));
+        prop_assert!(!peek.agrees(seed(), sums[0], sums[1] ^ 1));
 
         bytes.extend(behind);
         let frame = Frame::decode(&bytes, seed()).unwrap();

@@ -14,7 +14,8 @@ const GATHER: Duration = Duration::from_millis(100);
 /// Starts it, unless it is there, if there is anything for it to do and the store has threads of its
 /// own.
 pub(crate) fn start(store: &Arc<Inner>) {
-    if store.options.inline || store.reading.is_some() {
+    let options = &store.options;
+    if options.inline || !options.background_retention || store.reading.is_some() {
         return;
     }
     let retained = |topic: &Arc<TopicInner>| topic.retention().is_limited();

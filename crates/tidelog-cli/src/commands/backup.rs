@@ -2,14 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
-use serde::Serialize;
-use tidelog::{Store, StoreOptions};
-
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::out::{Out, count, thousands};
-use crate::store::with;
+use crate::store::with_existing;
+use clap::Args;
+use serde::Serialize;
 
 /// Make a consistent copy of a store that no other process owns
 #[derive(Debug, Args)]
@@ -31,7 +29,8 @@ Make a consistent copy of a store that no other process owns
 
 The copy has all topics, records and subscriptions, is durable when the command succeeds, and is a \
 store that was closed: it can be opened, verified and copied like any other. Its bytes are copied as \
-they are, damage, too; `tidelog verify` tells of that. Until it is whole it has another name, the \
+they are, damage, too; `tidelog verify` tells of that. A file that cannot be read in places has no copy: \
+the backup is refused, and names it. Nothing expires meanwhile. Until it is whole it has another name, the \
 directory's with .partial behind it; what a failure leaves of it is removed.
 
 While another process owns the store (exit code 4), that process has to make the copy: \
@@ -52,8 +51,7 @@ struct CopiedJson {
 
 impl Backup {
     pub(crate) fn run(&self) -> Result<Exit> {
-        let store = Store::open_with(&self.store, StoreOptions::new().existing())?;
-        let copied = with(store, |store| Ok(store.backup(&self.dir)?))?;
+        let copied = with_existing(&self.store, |store| Ok(store.backup(&self.dir)?))?;
         let mut out = Out::new();
         if self.json {
             out.json(&CopiedJson {

@@ -8,6 +8,7 @@ use tidelog_config::Config as Stated;
 use crate::exit::Exit;
 use crate::failure::{Failure, Result};
 use crate::out::{Out, count};
+use crate::store::quiet;
 
 /// Show what a configuration file says, or apply it
 #[derive(Debug, Args)]
@@ -47,7 +48,7 @@ impl Config {
         let stated = Stated::read(&self.file).map_err(failed)?;
         let mut out = Out::new();
         if self.apply {
-            stated.open().map_err(failed)?.close()?;
+            stated.open_with(quiet()).map_err(failed)?.close()?;
         }
         if self.json {
             out.json(&stated)?;

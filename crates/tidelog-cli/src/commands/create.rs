@@ -2,14 +2,14 @@
 
 use clap::Args;
 use serde::Serialize;
-use tidelog::TopicOptions;
+use tidelog::{Store, TopicOptions};
 use tidelog_config::Size;
 
 use crate::cli::Common;
 use crate::exit::Exit;
 use crate::failure::Result;
 use crate::out::{Out, count};
-use crate::store::with_any;
+use crate::store::{quiet, with};
 
 /// Make a topic, and the store where there is none
 #[derive(Debug, Args)]
@@ -67,7 +67,8 @@ struct TopicJson<'a> {
 
 impl Create {
     pub(crate) fn run(&self) -> Result<Exit> {
-        with_any(&self.common.store, |store| {
+        let store = Store::open_with(&self.common.store, quiet())?;
+        with(store, |store| {
             let topic = store.create_topic(&self.topic, self.options())?;
             let mut out = Out::new();
             if self.common.json {

@@ -35,7 +35,8 @@ Partitions come one after the other, each in its order. What is there when the e
 printed, and nothing that comes later. Nothing is changed and no lock is taken: it also works beside \
 a live owner.
 
-A damaged record is told on standard error and skipped; the exit code is then 5.";
+A damaged record is told on standard error and skipped, and so is what expires while the export comes to \
+it; the exit code is then 5.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,7 +55,7 @@ impl Export {
         for (mut cursor, end) in cursors(&topic, self.source.partition, self.source.from)? {
             let end = end.min(self.to.unwrap_or(end));
             while cursor.offset() < end {
-                records.print(cursor.next())?;
+                records.print_next(&mut cursor, end)?;
             }
         }
         records.finish()

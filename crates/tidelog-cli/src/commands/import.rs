@@ -92,7 +92,7 @@ impl Import {
             let mut refused = too_long.map(|size| format!("longer than {size} bytes"));
             let mut batch = Vec::with_capacity(lines.len());
             for line in &lines {
-                match self.record(line) {
+                match self.record(line, topic.partitions()) {
                     Ok(record) => batch.push(record),
                     Err(reason) => {
                         refused = Some(reason);
@@ -115,10 +115,13 @@ impl Import {
         }
     }
 
-    fn record(&self, line: &[u8]) -> std::result::Result<Record<'static>, String> {
+    fn record(&self, line: &[u8], there: u32) -> std::result::Result<Record<'static>, String> {
         let (record, partition) = RecordLine::parse(line)?;
         match (self.keep_partitions, partition) {
             (false, _) => Ok(record),
+            (true, Some(partition)) if partition >= there => Err(format!(
+                "it names partition {partition}, and the topic has {there}"
+            )),
             (true, Some(partition)) => Ok(record.partition(partition)),
             (true, None) => Err("it names no partition to keep".to_owned()),
         }

@@ -37,7 +37,8 @@ With --json each record is an object: topic, partition, offset, timestamp (RFC 3
 tombstone). Bytes that are not UTF-8 are under event_id_base64, key_base64, value_base64 and \
 payload_base64 instead.
 
-A damaged record is told on standard error and skipped; the exit code is then 5.";
+A damaged record is told on standard error and skipped, and so is what expires while it is read; the exit \
+code is then 5.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,7 +91,7 @@ fn print_in_turn(mut cursors: Vec<(Cursor, u64)>, records: &mut Records) -> Resu
                 return Ok(());
             }
             if cursor.offset() < end {
-                records.print(cursor.next())?;
+                records.print_next(&mut cursor, end)?;
                 left.push((cursor, end));
             }
         }

@@ -47,9 +47,9 @@ enum What {
         /// The topic
         topic: String,
 
-        /// The partition
-        #[arg(long, value_name = "N", default_value_t = 0)]
-        partition: u32,
+        /// The partition; may be left out where there is only one
+        #[arg(long, value_name = "N")]
+        partition: Option<u32>,
 
         /// The first offset to keep
         #[arg(long, value_name = "OFFSET")]
@@ -105,7 +105,7 @@ impl Retention {
                 partition,
                 before,
             } => with_existing(path, |store| {
-                let partition = store.existing_topic(topic)?.partition(*partition)?;
+                let partition = meant(&store.existing_topic(topic)?, *partition)?;
                 self.truncate(&partition, *before)
             }),
         }
@@ -144,6 +144,18 @@ impl Retention {
         }
         out.flush()?;
         Ok(exit)
+    }
+}
+
+/// The partition that is named; where none is, the only one.
+fn meant(topic: &Topic, number: Option<u32>) -> Result<Partition, Error> {
+    match (number, topic.partitions()) {
+        (Some(number), _) => topic.partition(number),
+        (None, 1) => topic.partition(0),
+        (None, partitions) => Err(Error::PartitionNeeded {
+            topic: topic.name().to_owned(),
+            partitions,
+        }),
     }
 }
 

@@ -36,8 +36,8 @@ damaged store is only read; it also works where its journal is gone, by the fold
 What could not be read is told with topic, partition and offsets, or files, and the exit code is \
 then 5. Where `tidelog repair` can make the store whole again, offsets and subscriptions stay.
 
-With --json one object tells all: whole, journal (what is wrong with it), journal_damaged, and a list \
-of partitions, each with records and what was lost.";
+With --json one object tells all: whole, journal (what is wrong with it), journal_damaged, folders that \
+cannot be looked at, and a list of partitions, each with records and what was lost.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -49,6 +49,7 @@ struct ReportJson<'a> {
     whole: bool,
     journal: Option<String>,
     journal_damaged: usize,
+    folders: Vec<FoundJson>,
     partitions: Vec<LogJson<'a>>,
 }
 
@@ -69,6 +70,7 @@ impl Salvage {
                 whole: report.is_whole(),
                 journal: report.journal.as_ref().map(ToString::to_string),
                 journal_damaged: report.journal_damaged,
+                folders: FoundJson::all(&report.folders),
                 partitions: report.logs.iter().map(LogJson::new).collect(),
             })?;
         } else {
@@ -103,6 +105,9 @@ fn print(report: &SalvageReport, out: &mut Out) -> Result<()> {
     }
     if let Some(error) = &report.journal {
         out.line(format!("journal: not used: {error}"))?;
+    }
+    for folder in &report.folders {
+        out.line(format!("lost: {}", line(folder)))?;
     }
     if report.journal_damaged > 0 {
         let records = count(report.journal_damaged as u64, "record", "records");

@@ -154,19 +154,27 @@ fn a_line_that_is_no_record_is_told_by_its_number() {
 }
 
 /// A line names a partition that the topic has not: it is refused by its number, and so is one that
-/// names none where they are to be kept.
+/// names none where they are to be kept. The lines before it are durable, those of its batch, too.
 #[test]
 fn a_partition_that_cannot_be_kept_is_refused() {
     let place = Place::new();
     for line in [
         "{\"payload\":\"a\",\"partition\":7}\n",
+        "{\"payload\":\"a\",\"partition\":1}\n",
         "{\"payload\":\"a\"}\n",
     ] {
-        let done = place.feed(&["import", "t", "--keep-partitions"], line.as_bytes());
-        assert!(matches!(done.code, Some(3 | 7)), "{}", done.err);
-        assert!(done.err.contains("standard input:1"), "{}", done.err);
+        let sound = "{\"payload\":\"b\",\"partition\":0}\n";
+        let lines = [sound, sound, line, sound].concat();
+        let done = place.feed(&["import", "t", "--keep-partitions"], lines.as_bytes());
+        assert_eq!(done.code, Some(7), "{}", done.err);
+        assert!(done.err.contains("standard input:3"), "{}", done.err);
+        assert!(
+            done.err.contains("2 lines before it are durable"),
+            "{}",
+            done.err
+        );
     }
-    assert_eq!(place.ok(&["read", "t"]).text(), "");
+    assert_eq!(place.ok(&["read", "t"]).text(), "b\n".repeat(6));
 }
 
 /// Without the flag the partitions of the lines are passed over, and each acknowledgement says where
