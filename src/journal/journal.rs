@@ -326,6 +326,11 @@ impl Journal {
         self.log().finish_close()
     }
 
+    /// Nothing becomes durable by it any more.
+    pub(crate) fn fail(&self, cause: Error) {
+        self.log().poison(cause);
+    }
+
     /// The failure after which nothing can be written any more.
     pub(crate) fn failure(&self) -> Option<Arc<Error>> {
         self.log().gate().failure()

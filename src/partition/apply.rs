@@ -107,6 +107,7 @@ impl Log {
             durable: Watermark::new(from.next),
             settled_bytes: Watermark::new(0),
             first: AtomicU64::new(from.first),
+            begins: AtomicU64::new(0),
             shelf: from.shelf,
             ledger: Ledger::new(appender.mark, from.active),
             appender: Mutex::new(appender),

@@ -73,6 +73,8 @@ pub(crate) struct Log {
     /// Bytes of frames that are safe, of those that this owner appended.
     pub(super) settled_bytes: Watermark,
     pub(super) first: AtomicU64,
+    /// The log could begin with the segments below this number, safely so.
+    pub(super) begins: AtomicU64,
     pub(super) appender: Mutex<Appender>,
     pub(super) ledger: Ledger,
     pub(super) shelf: Shelf,

@@ -55,9 +55,27 @@ impl Log {
     /// Whether every segment below that number is safe in its own file, and so is the header of the one
     /// that follows them.
     pub(crate) fn is_settled_below(&self, number: u32) -> bool {
-        // Who leaves the ledger was sealed, behind a sync of all that followed it.
+        // Who leaves the ledger was sealed, behind a sync of all that followed it. One that takes over
+        // from nobody there (the last segment had ended before) has had no sync.
         let open = self.ledger.read().open;
-        open.iter().all(|open| open.segment.number() >= number)
+        let mut numbers = open.iter().map(|open| open.segment.number());
+        let begins = self.begins.load(Ordering::Acquire);
+        numbers.all(|it| it > number || it == number && begins > u64::from(number))
+    }
+
+    /// Sees to it that the header of a segment is safe; the caller has claimed the log.
+    fn settle_header(&self, number: u32) -> Result<()> {
+        let mut progress = self.progress();
+        let open = self.ledger.read().open;
+        if let Some(open) = open.iter().find(|it| it.segment.number() == number)
+            && !progress.has_header(number)
+        {
+            self.sync_file(&open.segment)?;
+            progress.safe_header(number);
+        }
+        self.begins
+            .fetch_max(u64::from(number) + 1, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Sees to it that it is so. Whoever waits for records that this makes durable is woken by it, so no
@@ -69,6 +87,7 @@ impl Log {
         let claims = self.setting.flusher.claim(vec![self.as_dirty()]);
         self.check_kept()?;
         let settled = self.direct(true, true);
+        let settled = settled.and_then(|next| self.settle_header(number).map(|()| next));
         if let Err(cause) = &settled {
             // Before anybody else can sync it: the next one would prove nothing.
             self.poison(cause.clone());

@@ -57,6 +57,16 @@ impl Progress {
         self.settled >= next && self.header >= Some(number)
     }
 
+    /// Whether the header of the segment of that number is safe.
+    pub(super) fn has_header(&self, number: u32) -> bool {
+        self.header >= Some(number)
+    }
+
+    /// The segment of that number, and so its header, has been synced.
+    pub(super) fn safe_header(&mut self, number: u32) {
+        self.header = self.header.max(Some(number));
+    }
+
     fn reach(&mut self, entry: &Entry) {
         if let Some(open) = entry.open.last() {
             self.at = (open.segment.number(), entry.mark.place);

@@ -61,7 +61,7 @@ impl Log {
         Ok(())
     }
 
-    fn sync_file(&self, segment: &Segment) -> Result<()> {
+    pub(super) fn sync_file(&self, segment: &Segment) -> Result<()> {
         let synced = segment.file.sync();
         synced.map_err(|error| self.site.io("sync", segment.number(), error))
     }

@@ -59,6 +59,11 @@ impl<'a> Closing<'a> {
             }
             let synced = volume.sync();
             let synced = synced.map_err(|error| Error::io("sync", &self.store.root, error));
+            if let Err(cause) = &synced {
+                self.fail_all(cause);
+                fail(cause.clone());
+                return Vec::new();
+            }
             for ((at, log), _) in members() {
                 set(&mut ended, at, log.settled_with_others(&synced));
             }
@@ -75,6 +80,18 @@ impl<'a> Closing<'a> {
             }
         }
         ends
+    }
+
+    /// The sync of the file system failed. It was one of every file there, the journal's too: what was not
+    /// safe before may be gone, and to sync any of them again would prove nothing. What is durable is
+    /// found by the next owner.
+    fn fail_all(&self, cause: &Error) {
+        let failed = Err(cause.clone());
+        for log in self.logs {
+            // It says no more than what it is told.
+            drop(log.settled_with_others(&failed));
+        }
+        self.store.journal.fail(cause.clone());
     }
 }
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelog::{Durability, Error, Record, Store, StoreOptions};
+use tidelog::sys::Storage;
+use tidelog::sys::sim::{Call as SimCall, Crash, Fault, Keep, When};
+use tidelog::{Durability, Error, Record, Store, StoreOptions, TopicOptions};
 
 use crate::faulty::{Call, Faulty};
 use crate::kit::{BACKENDS, Place, payload, segments_of};
+use crate::machine::{Machine, ROOT};
 
 /// So many that one sync of the file system is to stand for theirs.
 const TOPICS: usize = 12;
@@ -42,6 +45,71 @@ fn acks_are_answered_although_a_spare_cannot_be_removed() {
         for ack in acks {
             let answer = ack.wait_timeout(Duration::from_secs(20));
             assert!(answer.is_ok(), "{answer:?}");
+        }
+    }
+}
+
+/// D07: the one sync of the file system that is to settle many topics fails, and takes with it what none of
+/// their files, nor the journal's, had safe before. The files were synced once more behind it, the journal's
+/// among them, and what was gone was believed. Now nothing is: the next owner finds what is durable.
+#[test]
+fn a_failed_sync_of_the_file_system_is_one_of_every_file() {
+    for keep in [Keep::Nothing, Keep::Half, Keep::Everything] {
+        for seed in 0..20 {
+            let machine = Machine::new(seed);
+            let store = machine.open();
+            let two = || TopicOptions::new().partitions(2);
+            for number in 0..TOPICS {
+                let name = format!("t{number}");
+                let topic = store.create_topic(&name, two()).unwrap();
+                // Durable in the journal alone.
+                let both = [0, 1].map(|part| Record::new(name.clone()).partition(part));
+                topic.append_batch(both).unwrap();
+            }
+            // One that has to be settled by itself.
+            let long = store.create_topic("long", segments_of(16 << 10)).unwrap();
+            for number in 0..4 {
+                long.append(payload(number, 9000)).unwrap();
+            }
+            drop(long);
+            machine.stop(store, Crash::Kill);
+            let store = machine.open();
+            // Where recovery finds their ends is stated, and nobody waits for that.
+            for info in store.topics() {
+                let topic = store.existing_topic(&info.name).unwrap();
+                let more = [0, topic.partitions() - 1];
+                let more = more.map(|part| Record::new("more").partition(part));
+                topic.append_batch(more).unwrap();
+                for part in 0..topic.partitions() {
+                    topic.partition(part).unwrap().end().unwrap();
+                }
+            }
+            machine
+                .sim
+                .fail(Fault::new(SimCall::Sync, When::Nth(0), libc::EIO).on(ROOT));
+            let before = machine.sim.stats().volume_syncs.get();
+            let closed = store.close();
+            assert!(matches!(closed, Err(Error::Io { .. })), "{closed:?}");
+            assert_eq!(machine.sim.stats().volume_syncs.get(), before + 1);
+            machine.sim.crash(Crash::Cut(keep)).unwrap();
+            machine.sim.heal();
+
+            let store = machine.open();
+            let health = store.health();
+            assert_eq!(health.journal_damaged, 0, "{keep:?} {seed}: {health:?}");
+            assert!(health.failed.is_empty(), "{keep:?} {seed}: {health:?}");
+            for number in 0..TOPICS {
+                let name = format!("t{number}");
+                let topic = store.existing_topic(&name).unwrap();
+                for part in 0..2 {
+                    let read = topic.partition(part).unwrap().read(0..9).unwrap();
+                    let read: Vec<_> = read.map(|record| record.unwrap().offset()).collect();
+                    assert_eq!(read.len(), 2, "{keep:?} {seed} {name}/{part}");
+                }
+            }
+            let long = store.existing_topic("long").unwrap().partition(0).unwrap();
+            assert_eq!(long.end().unwrap(), 6);
+            store.close().unwrap();
         }
     }
 }
