@@ -125,7 +125,7 @@ fn layout<'a>(
 ) -> Option<Layout> {
     let held = redo.clone().map(|redo| {
         let length = redo.frames.len() as u64;
-        redo.of.place.checked_add(length).unwrap_or(u64::MAX)
+        redo.of.place.saturating_add(length)
     });
     let least = held.chain(recorded.map(|end| end.place)).max();
     let least = least.unwrap_or(0).checked_next_multiple_of(PAGE)?;
