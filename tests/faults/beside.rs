@@ -1,13 +1,15 @@
 //! Verifying: beside an owner that writes, and without any right to write.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidelog::sys::sim::{Crash, Keep};
-use tidelog::{Record, Start, Store, StoreOptions};
+use tidelog::sys::{Backend, Storage};
+use tidelog::{Error, Record, Start, Store, StoreOptions};
 
-use crate::faulty::Faulty;
+use crate::faulty::{Call, Faulty};
 use crate::kit::{
     BACKENDS, End, Place, end, fill, fingerprint, one, options, payload, segments_of,
 };
@@ -78,6 +80,74 @@ fn verifying_opens_no_file_for_writing() {
             assert_eq!(report.logs[0].records, 2000);
             assert_eq!(disk.opened_for_writing(), 0);
             assert_eq!(fingerprint(&place.root), before);
+        }
+    }
+}
+
+/// A disk on which nothing can be mapped: a store there cannot be read as usual, and is verified all the same,
+/// since verifying never asks for a mapping.
+#[test]
+fn verifying_maps_nothing() {
+    let place = Place::new();
+    let store = place.open(Backend::Mapped);
+    store.create_topic("t", segments_of(64 << 10)).unwrap();
+    fill(&one(&store, "t"), 0..2000, 100);
+    store.close().unwrap();
+    let disk = Faulty::new(Backend::Mapped);
+    disk.answer(Call::Map, "", &[Some(libc::ENOMEM); 1000]);
+    let options = StoreOptions::new().storage(Arc::new(disk.clone()));
+    let report = tidelog::verify(&place.root, &options).unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!((report.logs[0].records, disk.failed()), (2000, 0));
+    let reader = Store::open_read_only_with(&place.root, options).unwrap();
+    let read = reader
+        .topic("t")
+        .and_then(|topic| topic.partition(0)?.read(0..1)?.next().unwrap());
+    assert!(read.is_err() && disk.failed() > 0, "{read:?}");
+}
+
+/// A sector of a segment cannot be read: one with records, or that of a header. Verifying goes through all of the
+/// store, and tells the file and the offset.
+#[test]
+fn verifying_tells_where_a_sector_cannot_be_read() {
+    for place in [8192 + 3000, 0] {
+        let machine = Machine::new(3);
+        let store = machine.open();
+        for name in ["t", "u"] {
+            let topic = store.create_topic(name, segments_of(16 << 10)).unwrap();
+            fill(&topic.partition(0).unwrap(), 0..60, 1000);
+        }
+        store.close().unwrap();
+        let log = Path::new(ROOT).join("topics/t");
+        let log = log.join(&machine.sim.list(&log).unwrap()[0].name);
+        let spoiled = log.join("00000001.seg");
+        machine.sim.spoil(&spoiled, place).unwrap();
+        let report = tidelog::verify(ROOT, &machine.options()).unwrap();
+        let [t, u] = report.logs.as_slice() else {
+            panic!("{report:?}")
+        };
+        assert_eq!((u.records, u.damage.len()), (60, 0));
+        let [found] = t.damage.as_slice() else {
+            panic!("{place}: {t:?}")
+        };
+        assert!(
+            found.to_string().contains("00000001.seg"),
+            "{place}: {found}"
+        );
+        if place > 0 {
+            let Error::Corrupt {
+                topic,
+                partition,
+                offset,
+                next,
+                ..
+            } = found
+            else {
+                panic!("{found:?}")
+            };
+            assert_eq!((topic.as_str(), *partition), ("t", 0));
+            assert!(offset < next && next - offset <= 2, "{found}");
+            assert_eq!(t.records, 60 - (next - offset));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tidelog::sys::Storage;
 use tidelog::sys::sim::{Crash, Keep};
-use tidelog::{Record, Store, TopicOptions};
+use tidelog::{Error, Partition, Record, Start, Store, TopicOptions};
 
 use crate::kit::{one, payload, payloads, segments_of};
 use crate::machine::{Machine, ROOT};
@@ -86,9 +86,24 @@ fn a_topic_whose_deletion_is_cut_anywhere_is_there_whole_or_gone() {
     }
 }
 
+/// Each of the first offsets is told to have gone, with where the partition begins.
+fn expired(partition: &Partition, to: u64) {
+    for offset in 0..to {
+        let cursor = partition.cursor(Start::Offset(offset));
+        let told = cursor.and_then(|mut cursor| cursor.next().map(|_| ()));
+        for told in [told, partition.read(offset..u64::MAX).map(|_| ())] {
+            let Err(Error::OffsetExpired { asked, first, .. }) = told else {
+                panic!("{offset} of {to}: {told:?}")
+            };
+            assert_eq!((asked, first), (offset, to));
+        }
+    }
+}
+
 /// A partition loses its beginning when the machine stops, before each of the calls that this makes. It
 /// begins where it began, or where it was to begin; there it begins if that was answered. What is left is
-/// whole, no file of what went stays behind, and both are so for the next owner, too.
+/// whole, what went is told to have expired, no file of it stays behind, and all that is so for the next
+/// owner, too.
 #[test]
 fn a_truncation_that_is_cut_anywhere_leaves_the_old_beginning_or_the_new_one() {
     let whole: Vec<_> = (0..31).map(|number| payload(number, 1000)).collect();
@@ -123,11 +138,14 @@ fn a_truncation_that_is_cut_anywhere_leaves_the_old_beginning_or_the_new_one() {
                 whole[first as usize..],
                 "{crash:?} {calls}"
             );
+            expired(&partition, first);
             assert_eq!(partition.truncate_before(29).unwrap(), to);
+            expired(&partition, to);
             assert_eq!(partition.append("next").unwrap().offset(), 31);
             store.close().unwrap();
             let store = machine.open();
             assert_eq!(one(&store, "t").first().unwrap(), to);
+            expired(&one(&store, "t"), to);
             assert_eq!(one(&store, "t").end().unwrap(), 32);
             assert_eq!(payloads(&one(&store, "u")), whole);
             store.close().unwrap();

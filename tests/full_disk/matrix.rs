@@ -54,6 +54,7 @@ const ALL: &[Part] = &[
     ("lookups", &[]),
     ("metrics", &[]),
     ("owned", &[]),
+    ("places", &[]),
     ("processes", &[]),
     ("processors", &[]),
     ("recovery_reads", &[]),

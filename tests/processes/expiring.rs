@@ -1,10 +1,13 @@
 //! D14: what an owner lets go of by itself, beside those who read it.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidelog::{Error, Retention, Start, Store, StoreOptions};
+use tidelog::{Cursor, Error, Retention, Start, Store, StoreOptions, Topic};
 
-use crate::kit::{append, opened, reader, reads, small};
+use crate::child::{Other, part};
+use crate::kit::{append, asked, opened, payload, reader, reads, small, tell, until};
 
 /// A topic expires to its last record while one reader has read all of it and waits, and another one
 /// stands in the middle. The first one gets what comes next; the other one reads the segment that it holds
@@ -97,5 +100,138 @@ fn a_reader_audits_beside_the_owner() {
     let refused = topic.apply_retention().unwrap_err();
     assert!(matches!(refused, Error::ReadOnly { .. }), "{refused}");
     drop((topic, store, must, quakes));
+    owner.close().unwrap();
+}
+
+/// The base of a segment of the only log of `quakes`, as its header has it.
+fn base(folder: &Path, number: u32) -> u64 {
+    let name = format!("topics/quakes/000000-1/{number:08}.seg");
+    let bytes = fs::read(folder.join(name)).unwrap();
+    u64::from_le_bytes(bytes[48..56].try_into().unwrap())
+}
+
+/// What this process holds of files below a folder that are gone: by mappings and by descriptors.
+fn gone(folder: &Path) -> Vec<String> {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    let links = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
+    let held = links.map(|link| link.to_string_lossy().into_owned());
+    let held = held.chain(maps.lines().map(str::to_owned));
+    let folder = folder.to_str().unwrap();
+    held.filter(|it| it.contains(folder) && it.ends_with(" (deleted)"))
+        .collect()
+}
+
+/// Reads on until something is told, or to the end; what was told, as one word.
+fn on(cursor: &mut Cursor) -> String {
+    let mut next = None;
+    loop {
+        match cursor.next() {
+            Ok(Some(record)) => {
+                assert!(next.is_none_or(|next| next == record.offset()));
+                assert_eq!(record.text().unwrap(), payload(record.offset()));
+                next = Some(record.offset() + 1);
+            }
+            Ok(None) => return format!("end:{}", next.unwrap_or(0)),
+            Err(Error::OffsetExpired { asked, first, .. }) => {
+                assert!(next.is_none_or(|next| next == asked));
+                return format!("expired:{asked}:{first}");
+            }
+            Err(error) => return error.to_string().replace(' ', "_"),
+        }
+    }
+}
+
+/// A cursor that has read the record at an offset.
+fn stands(topic: &Topic, offset: u64) -> Cursor {
+    let mut cursor = topic
+        .partition(0)
+        .unwrap()
+        .cursor(Start::Offset(offset))
+        .unwrap();
+    assert_eq!(cursor.next().unwrap().unwrap().offset(), offset);
+    cursor
+}
+
+/// What a reader goes through, in whichever process, step by step; it says what came of each.
+/// `removed` is the segment that somebody has removed by hand.
+fn reader_of(topic: &Topic, folder: &Path, removed: u32, mut say: impl FnMut(String)) {
+    let mut cursor = stands(topic, 0);
+    say("stands".to_owned());
+    assert!(!gone(folder).is_empty(), "what it stands in is held");
+    say(on(&mut cursor));
+    // Where the log begins now, the file is not there any more.
+    cursor.seek(Start::Earliest).unwrap();
+    say(on(&mut cursor));
+    cursor = stands(topic, base(folder, removed + 1));
+    until("the space is free", || gone(folder).is_empty());
+    say(on(&mut cursor));
+    say(on(&mut cursor));
+}
+
+/// Ten segments and more; one reader stands in the first one in the owner's process, and one in another. The first
+/// five are trimmed away, and somebody removes the sixth by hand. Both readers finish the segment that they stand
+/// in, are told what has expired, and where the sixth one was they are told which file is missing. They go on behind
+/// it, and nobody holds any of the removed files then, so that their space is free. The owner has gone on all the
+/// time. Nobody is ended by a signal.
+#[test]
+fn readers_go_on_behind_segments_that_are_trimmed_away_or_removed_by_hand() {
+    const NAME: &str =
+        "expiring::readers_go_on_behind_segments_that_are_trimmed_away_or_removed_by_hand";
+    if let Some(folder) = part() {
+        let store = reader(&folder.join("store"));
+        let mut lines = std::io::stdin().lines();
+        reader_of(
+            &opened(&store, "quakes"),
+            &folder.join("store"),
+            5,
+            |told| {
+                println!("told {told}");
+                lines.next().unwrap().unwrap();
+            },
+        );
+        return asked();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("store");
+    let owner = Store::open(&place).unwrap();
+    let quakes = owner.create_topic("quakes", small()).unwrap();
+    let log = place.join("topics/quakes/000000-1");
+    while !log.join("00000011.seg").exists() {
+        append(&quakes, 100, 100);
+    }
+    let end = quakes.partition(0).unwrap().end().unwrap();
+    let (second, sixth) = (base(&place, 1), base(&place, 5));
+    let mut other = Other::start(NAME, dir.path());
+    let mut step = 0;
+    reader_of(&quakes, &place, 5, |here| {
+        let there = other.says("told ");
+        match step {
+            0 => {
+                let partition = quakes.partition(0).unwrap();
+                assert_eq!(partition.truncate_before(sixth).unwrap(), sixth);
+                fs::remove_file(log.join("00000005.seg")).unwrap();
+            }
+            1 => assert_eq!([&here, &there], [&format!("expired:{second}:{sixth}"); 2]),
+            2 => {
+                for told in [here, there] {
+                    assert!(
+                        told.contains("00000005.seg") && told.contains("quakes"),
+                        "{told}"
+                    );
+                }
+            }
+            3 => {
+                assert_eq!([&here, &there], [&format!("end:{end}"); 2]);
+                append(&quakes, 100, 10);
+            }
+            _ => assert_eq!([&here, &there], [&format!("end:{}", end + 100); 2]),
+        }
+        step += 1;
+        tell(&mut other, "go on");
+    });
+    assert_eq!(step, 5);
+    assert_eq!(owner.health().failed.len(), 0, "{:?}", owner.health());
+    drop(quakes);
     owner.close().unwrap();
 }

@@ -3,7 +3,7 @@
 use tidelog::sys::sim::{Crash, Keep};
 use tidelog::{Retention, Store, Topic};
 
-use crate::kit::{HOUR, fill, offsets, range, small};
+use crate::kit::{HOUR, expired, fill, offsets, range, small};
 use crate::machine::Machine;
 
 const CRASHES: [Crash; 4] = [
@@ -28,7 +28,7 @@ fn begun(machine: &Machine) -> (Store, Topic) {
 
 /// The machine stops before each of the calls that retention makes. The topic is as it was, or a new
 /// segment has taken over, or it begins behind all that was old: nothing in between is lost, offsets go
-/// on, and the next owner finishes it.
+/// on, and the next owner finishes it. Whoever asks for what has gone is told so, and where to go on.
 #[test]
 fn retention_that_is_cut_anywhere_has_happened_or_has_not() {
     for crash in CRASHES {
@@ -54,6 +54,7 @@ fn retention_that_is_cut_anywhere_has_happened_or_has_not() {
             );
             both[usize::from(first == 37)] += 1;
             assert_eq!(offsets(&topic).len() as u64, end - first);
+            expired(&topic, 0..first);
             machine.pass(HOUR);
             let again = topic.apply_retention().unwrap();
             assert_eq!(again.partitions[0].failed, None);
@@ -65,6 +66,7 @@ fn retention_that_is_cut_anywhere_has_happened_or_has_not() {
             assert!(store.health().failed.is_empty());
             let topic = store.existing_topic("t").unwrap();
             assert_eq!(range(&topic), (37, 38));
+            expired(&topic, 0..37);
             assert!(machine.segments("t").len() <= 2);
             drop(topic);
             store.close().unwrap();
@@ -95,5 +97,6 @@ fn an_end_that_was_recorded_in_a_segment_that_is_gone_promises_nothing() {
     let store = machine.cut(store, Keep::Nothing);
     let topic = store.existing_topic("t").unwrap();
     assert_eq!(range(&topic), (to, 77));
+    expired(&topic, 0..to);
     store.close().unwrap();
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidelog::sys::{Clock, Storage};
-use tidelog::{Partition, Record, Retention, Store, Timestamp, Topic, TopicOptions};
+use tidelog::{Error, Partition, Record, Retention, Start, Store, Timestamp, Topic, TopicOptions};
 
 use crate::machine::{Machine, ROOT};
 
@@ -57,6 +57,30 @@ pub fn offsets(topic: &Topic) -> Vec<u64> {
     let (first, end) = range(topic);
     let records = one(topic).read(first..end).unwrap();
     records.map(|record| record.unwrap().offset()).collect()
+}
+
+/// What has gone is told to who asks for it, with where the log begins now: each of these offsets.
+pub fn expired(topic: &Topic, offsets: std::ops::Range<u64>) {
+    let begins = range(topic).0;
+    let says = |error: Error, offset: u64| match error {
+        Error::OffsetExpired { asked, first, .. } => assert_eq!((asked, first), (offset, begins)),
+        other => panic!("{offset} of {begins}: {other:?}"),
+    };
+    for offset in offsets {
+        let partition = one(topic);
+        says(partition.read(offset..u64::MAX).unwrap_err(), offset);
+        let cursor = partition.cursor(Start::Offset(offset));
+        says(
+            cursor.and_then(|mut it| it.next().map(|_| ())).unwrap_err(),
+            offset,
+        );
+        let tail = partition.follow(Start::Offset(offset));
+        says(
+            tail.and_then(|mut it| it.try_next().map(|_| ()))
+                .unwrap_err(),
+            offset,
+        );
+    }
 }
 
 /// Applies retention, which must do what its audit said.

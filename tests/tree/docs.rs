@@ -1,9 +1,9 @@
 //! The pages against the tree: links lead somewhere, and a test that is named exists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use crate::source::tokens;
+use crate::source::{Token, tokens};
 
 /// The pages of the repository.
 fn pages() -> Vec<PathBuf> {
@@ -99,18 +99,117 @@ fn named(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }
 
-#[test]
-fn the_testing_page_lists_every_known_fault_and_names_tests_that_exist() {
-    let page = crate::read(Path::new("docs/testing.md"));
-    let mut functions = BTreeSet::new();
-    for file in crate::files(&["src", "crates", "tests", "fuzz"], "rs") {
-        let code = tokens(&crate::read(&file));
-        for pair in code.windows(2) {
-            if pair[0].text == "fn" {
-                functions.insert(pair[1].text.clone());
+/// The tests of the tree, by the names of their functions: where each stands, as the words of its path.
+#[derive(Debug, Default)]
+struct Tests {
+    functions: BTreeMap<String, Vec<BTreeSet<String>>>,
+    modules: BTreeSet<String>,
+}
+
+impl Tests {
+    /// Those of a file.
+    fn add(&mut self, file: &Path, code: &[Token]) {
+        let path = file.with_extension("");
+        let mut path: BTreeSet<String> = path
+            .iter()
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
+        let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+        // The module `crew` has its tests in `crew_tests.rs`.
+        let module = stem.strip_suffix("_tests").unwrap_or(&stem);
+        path.insert(module.to_owned());
+        let is_test = |at: &[Token]| {
+            let sign = ["#", "[", "test", "]"];
+            at.len() == 4 && at.iter().zip(sign).all(|(token, sign)| token.text == sign)
+        };
+        let mut marked = false;
+        for (at, pair) in code.windows(2).enumerate() {
+            marked |= code.get(at..at + 4).is_some_and(is_test);
+            if pair[0].text == "fn" && std::mem::take(&mut marked) {
+                let found = self.functions.entry(pair[1].text.clone()).or_default();
+                found.push(path.clone());
+                self.modules.insert(module.to_owned());
             }
         }
     }
+
+    fn of_the_tree() -> Tests {
+        let mut tests = Tests::default();
+        for file in crate::files(&["src", "crates", "tests", "fuzz"], "rs") {
+            tests.add(&file, &tokens(&crate::read(&file)));
+        }
+        tests
+    }
+
+    /// Whether a name is that of a test, of a file with tests, or of a file or folder: `a_test`,
+    /// `module::a_test`, `folder::module`, `tests/folder`.
+    fn know(&self, name: &str) -> bool {
+        if name.contains('/') {
+            return crate::root().join(name).exists();
+        }
+        let words: Vec<&str> = name.split("::").collect();
+        let (last, above) = words.split_last().unwrap_or((&"", &[]));
+        let inline = |word: &str| matches!(word, "tests" | "loom_tests");
+        let below = |path: &BTreeSet<String>| {
+            let fits = |word: &&str| inline(word) || path.contains(*word);
+            above.iter().all(fits)
+        };
+        match self.functions.get(*last) {
+            Some(places) => places.iter().any(below),
+            None => {
+                let file = if inline(last) {
+                    above.last()
+                } else {
+                    Some(last)
+                };
+                file.is_some_and(|file| self.modules.contains(*file))
+            }
+        }
+    }
+}
+
+/// What is wrong with the rows of the tables under headings that begin with `heading`: no row at all, or one
+/// whose last cell names nothing, or something that is not there.
+fn sentences_without_tests(page: &str, heading: &str, tests: &Tests) -> Vec<String> {
+    let (mut findings, mut inside, mut rows) = (Vec::new(), false, 0);
+    for (line, text) in prose(page) {
+        if let Some(title) = text.strip_prefix("## ") {
+            inside = title.starts_with(heading);
+        }
+        let cells = cells(text);
+        let (true, true, [sentence, cell]) = (inside, text.starts_with('|'), cells.as_slice())
+        else {
+            continue;
+        };
+        if *sentence == "sentence" || sentence.starts_with("---") {
+            continue;
+        }
+        rows += 1;
+        if named(cell).next().is_none() && !cell.starts_with("wait for ") {
+            findings.push(format!("docs/testing.md:{line}: no test of: {sentence}"));
+        }
+        for name in named(cell).filter(|name| !tests.know(name)) {
+            findings.push(format!("docs/testing.md:{line}: no test {name}"));
+        }
+    }
+    if rows == 0 {
+        findings.push(format!("docs/testing.md: no table under {heading:?}"));
+    }
+    findings
+}
+
+#[test]
+fn every_sentence_that_is_promised_names_tests_that_exist() {
+    let page = crate::read(Path::new("docs/testing.md"));
+    let tests = Tests::of_the_tree();
+    let findings = sentences_without_tests(&page, "What is promised", &tests);
+    crate::none("the tables of what is promised", &findings);
+}
+
+#[test]
+fn the_testing_page_lists_every_known_fault_and_names_tests_that_exist() {
+    let page = crate::read(Path::new("docs/testing.md"));
+    let tests = Tests::of_the_tree();
     let mut findings = Vec::new();
     let mut rows = Vec::new();
     for (line, text) in prose(&page) {
@@ -130,17 +229,50 @@ fn the_testing_page_lists_every_known_fault_and_names_tests_that_exist() {
                 "docs/testing.md:{line}: {row} has no test, no issue"
             ));
         }
-        for name in named(test) {
-            let function = name.rsplit("::").next().unwrap_or(name);
-            if !functions.contains(function) {
-                findings.push(format!("docs/testing.md:{line}: no test {name}"));
-            }
+        for name in named(test).filter(|name| !tests.know(name)) {
+            findings.push(format!("docs/testing.md:{line}: no test {name}"));
         }
     }
     if rows != (1..=41).collect::<Vec<_>>() {
         findings.push(format!("docs/testing.md: rows {rows:?}, expected 1 to 41"));
     }
     crate::none("the table of known faults", &findings);
+}
+
+#[test]
+fn a_sentence_that_names_no_test_or_a_wrong_one_is_found() {
+    let mut tests = Tests::default();
+    let code = "#[test]\n#[ignore = \"why\"]\nfn it_is_so() {}\nfn helper() {}";
+    tests.add(Path::new("tests/faults/rot.rs"), &tokens(code));
+    for known in [
+        "it_is_so",
+        "rot::it_is_so",
+        "faults::rot::it_is_so",
+        "faults::rot",
+        "tests/tree",
+    ] {
+        assert!(tests.know(known), "{known}");
+    }
+    for unknown in [
+        "helper",
+        "faults::tail::it_is_so",
+        "faults::tail",
+        "tests/none",
+        "why",
+        "append",
+        "",
+    ] {
+        assert!(!tests.know(unknown), "{unknown}");
+    }
+    let table = "## What is promised of x\n| sentence | tests |\n|---|---|\n| good | `it_is_so` |\n\
+                 | none | |\n| wrong | `rot::it_was_so` |\n## Other\n| any | `thing` |\n";
+    let findings = sentences_without_tests(table, "What is promised", &tests);
+    let lines = [5, 6].map(|line| format!("docs/testing.md:{line}: no test"));
+    assert_eq!(findings.len(), 2, "{findings:?}");
+    for (finding, line) in findings.iter().zip(lines) {
+        assert!(finding.starts_with(&line), "{findings:?}");
+    }
+    assert_eq!(sentences_without_tests(table, "Nothing", &tests).len(), 1);
 }
 
 #[test]

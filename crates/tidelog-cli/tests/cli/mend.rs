@@ -1,10 +1,10 @@
 //! Looking after a store: copies, repairs, what is left of a damaged one, and how it is doing.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tidelog::Store;
+use tidelog::{Store, TopicOptions};
 
 use crate::{Place, files, find};
 
@@ -108,6 +108,61 @@ fn what_a_repair_cannot_bring_back_is_told() {
     assert!(done.text().contains("up to offset 1"), "{}", done.text());
     let ack = place.feed(&["append", "t", "--json"], b"next\n").json();
     assert_eq!(ack[0]["offset"], 2);
+}
+
+/// D16: somebody puts yesterday's segments back under today's journal. Nothing can be appended, and a dry run says
+/// which offsets are lost and changes nothing; after the repair the next record gets an offset that nobody has seen,
+/// and who reads is told of the loss.
+#[test]
+fn a_repair_of_a_store_restored_from_an_older_copy_gives_no_offset_again() {
+    let place = Place::new();
+    let append = |numbers: std::ops::Range<u32>| {
+        let store = Store::open(place.store()).unwrap();
+        let small = TopicOptions::new().first_segment_bytes(16 << 10);
+        let topic = store
+            .create_topic("t", small.max_segment_bytes(16 << 10))
+            .unwrap();
+        topic
+            .append_batch(numbers.map(|number| format!("{number:050}")))
+            .unwrap();
+        store.close().unwrap();
+    };
+    append(0..900);
+    let (topics, yesterday) = (place.store().join("topics"), place.path().join("yesterday"));
+    copy(&topics, &yesterday);
+    append(900..1200);
+    fs::remove_dir_all(&topics).unwrap();
+    copy(&yesterday, &topics);
+    let before = files(&topics);
+    assert_eq!(place.feed(&["append", "t"], b"refused\n").code, Some(1));
+
+    let dry = place.run(&["repair", "--dry-run"]);
+    assert_eq!(dry.code, Some(5), "{}", dry.text());
+    assert!(dry.text().contains("lost: t/0@900 "), "{}", dry.text());
+    assert!(dry.text().contains("up to offset 1199"), "{}", dry.text());
+    assert!(dry.text().ends_with("1 partition would be repaired\n"));
+    assert_eq!(files(&topics), before);
+    let done = place.run(&["repair"]);
+    assert_eq!(done.code, Some(5));
+    assert!(done.text().contains("lost: t/0@900 "), "{}", done.text());
+    let ack = place.feed(&["append", "t", "--json"], b"next\n").json();
+    assert_eq!(ack[0]["offset"], 1200);
+    let read = place.run(&["read", "t"]);
+    assert_eq!(read.text().lines().count(), 901);
+    assert!(
+        read.text().ends_with("\nnext\n") && read.err.contains("t/0@900"),
+        "{}",
+        read.err
+    );
+}
+
+/// A folder and all that is in it, once more.
+fn copy(from: &Path, to: &Path) {
+    for path in files(from) {
+        let copied = to.join(path.strip_prefix(from).unwrap());
+        fs::create_dir_all(copied.parent().unwrap()).unwrap();
+        fs::copy(path, copied).unwrap();
+    }
 }
 
 /// A record is damaged and the journal is gone: all others are in the new store, and what is missing
