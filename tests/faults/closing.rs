@@ -74,12 +74,14 @@ fn a_failed_sync_of_the_file_system_is_one_of_every_file() {
             drop(long);
             machine.stop(store, Crash::Kill);
             let store = machine.open();
-            // Where recovery finds their ends is stated, and nobody waits for that.
+            for number in 0..TOPICS / 2 {
+                let topic = store.existing_topic(&format!("t{number}")).unwrap();
+                let more = [0, 1].map(|part| Record::new("more").partition(part));
+                topic.append_batch(more).unwrap();
+            }
+            // Where recovery finds the ends of the others is stated, and nobody waits for that.
             for info in store.topics() {
                 let topic = store.existing_topic(&info.name).unwrap();
-                let more = [0, topic.partitions() - 1];
-                let more = more.map(|part| Record::new("more").partition(part));
-                topic.append_batch(more).unwrap();
                 for part in 0..topic.partitions() {
                     topic.partition(part).unwrap().end().unwrap();
                 }
@@ -104,11 +106,15 @@ fn a_failed_sync_of_the_file_system_is_one_of_every_file() {
                 for part in 0..2 {
                     let read = topic.partition(part).unwrap().read(0..9).unwrap();
                     let read: Vec<_> = read.map(|record| record.unwrap().offset()).collect();
-                    assert_eq!(read.len(), 2, "{keep:?} {seed} {name}/{part}");
+                    assert_eq!(
+                        read.len(),
+                        1 + usize::from(number < TOPICS / 2),
+                        "{name}/{part}"
+                    );
                 }
             }
             let long = store.existing_topic("long").unwrap().partition(0).unwrap();
-            assert_eq!(long.end().unwrap(), 6);
+            assert_eq!(long.end().unwrap(), 4);
             store.close().unwrap();
         }
     }

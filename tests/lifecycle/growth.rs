@@ -101,16 +101,12 @@ impl Wake for Sleeper {
     fn wake(self: Arc<Self>) {}
 }
 
-/// Looks at a future once, which has nothing to say yet, and drops it.
-fn given_up(future: impl Future, waker: &Waker) {
+/// Looks at a future once, and drops it; whether it would have waited. On a machine that stands still for a second a
+/// log may be settled in between, and then it would not.
+fn given_up(future: impl Future, waker: &Waker) -> bool {
     let mut future = pin!(future);
-    assert!(
-        future
-            .as_mut()
-            .poll(&mut Context::from_waker(waker))
-            .is_pending(),
-        "nothing was synced or appended that it could have waited for"
-    );
+    let looked = future.as_mut().poll(&mut Context::from_waker(waker));
+    looked.is_pending()
 }
 
 /// Tasks wait for acks, for the next record and for their own appends to be durable, a hundred thousand times, and
@@ -131,14 +127,15 @@ fn a_hundred_thousand_futures_that_are_given_up_leave_nothing_behind() {
             let mut tail = still.follow(Start::Earliest).unwrap();
             let sleeper = Arc::new(Sleeper);
             let waker = Waker::from(Arc::clone(&sleeper));
+            let mut waited = 0;
             let mut round = |handles: usize| {
                 let ack = topic.append_nowait("not flushed").unwrap();
                 for handle in 0..handles {
-                    match handle % 10 {
+                    waited += usize::from(match handle % 10 {
                         0 => given_up(topic.append_async("nor this"), &waker),
                         1..=5 => given_up((&ack).into_future(), &waker),
                         _ => given_up(tail.next_async(), &waker),
-                    }
+                    });
                 }
                 topic.flush().unwrap();
                 ack.wait().unwrap();
@@ -146,6 +143,7 @@ fn a_hundred_thousand_futures_that_are_given_up_leave_nothing_behind() {
             round(1000);
             let before = (held_at_rest(&place), anonymous());
             (0..MANY / 1000).for_each(|_| round(1000));
+            assert!(waited >= MANY, "only {waited} had to wait");
             drop(waker);
             assert_eq!(Arc::strong_count(&sleeper), 1, "somebody still waits");
             assert_eq!(held_at_rest(&place), before.0);
