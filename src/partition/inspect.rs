@@ -7,7 +7,7 @@ use super::planner::plan;
 use super::site::{Damage, Site};
 use crate::error::{Error, Flaw, Result};
 use crate::format::{Frame, Redo};
-use crate::segment::{End, Header, Walk};
+use crate::segment::{End, Header, Trouble, Walk};
 use crate::sys::File;
 
 /// What a log holds.
@@ -31,6 +31,11 @@ pub(crate) trait Visitor {
 
     /// A stretch of records that are not there or not sound.
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()>;
+
+    /// A stretch whose bytes cannot be had, up to the segment's end: who does not mind goes on behind it.
+    fn unreadable(&mut self, error: Error) -> Result<()> {
+        Err(error)
+    }
 
     /// A segment file that is shorter than it was made: readers cannot have it, whatever it lacks.
     fn short(&mut self, _: Error) -> Result<()> {
@@ -72,6 +77,11 @@ impl Visitor for Tally<'_> {
 
     fn damage(&mut self, damage: Damage, flaw: Flaw) -> Result<()> {
         self.damage.push(self.site.corrupt(damage, flaw));
+        Ok(())
+    }
+
+    fn unreadable(&mut self, error: Error) -> Result<()> {
+        self.damage.push(error);
         Ok(())
     }
 
@@ -127,7 +137,18 @@ fn visit_segment(
     let mut walk = Walk::new(Arc::clone(file), header.seed(), capacity);
     let (mut place, mut next) = (layout.records_at, base);
     while place < end.place && next < end.next {
-        let flaw = match walk.frame(place).map_err(fail)? {
+        let rest = Damage {
+            segment: number,
+            place,
+            offset: next,
+            next: end.next,
+        };
+        let unreadable = |error| site.unreadable(rest, Trouble::Io(error));
+        let frame = match walk.frame(place) {
+            Ok(frame) => frame,
+            Err(error) => return visitor.unreadable(unreadable(error)),
+        };
+        let flaw = match frame {
             Ok(frame) if base + u64::from(frame.delta()) == next => {
                 visitor.record(number, next, &frame)?;
                 place += frame.padded_len() as u64;
@@ -140,13 +161,14 @@ fn visit_segment(
         let behind = walk.resume((place, next), end.place, base, |offset, _| {
             offset < end.next
         });
-        let behind = behind.map_err(fail)?;
+        let behind = match behind {
+            Ok(behind) => behind,
+            Err(error) => return visitor.unreadable(unreadable(error)),
+        };
         let (to, offset) = behind.unwrap_or((end.place, end.next));
         let damage = Damage {
-            segment: number,
-            place,
-            offset: next,
             next: offset,
+            ..rest
         };
         visitor.damage(damage, flaw)?;
         (place, next) = (to, offset);

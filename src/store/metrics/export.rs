@@ -231,15 +231,19 @@ impl Told {
                 let name = "tidelog_subscription_committed_offset";
                 self.gauges.set(name, &labels, *next as f64);
             }
+            counter!("tidelog_subscription_reads_total", &labels).absolute(counted.reads_total);
+            counter!("tidelog_subscription_commits_total", &labels).absolute(counted.commits_total);
+            counter!("tidelog_subscription_offset_expired_total", &labels)
+                .absolute(counted.offset_expired_total);
+            if it.failed.is_some() {
+                // How far it is behind is not known.
+                continue;
+            }
             let mut set = |name, value| self.gauges.set(name, &labels, value);
             set("tidelog_subscription_lag_records", it.lag.records as f64);
             set("tidelog_subscription_lag_bytes", it.lag.bytes as f64);
             let age = it.lag.age.unwrap_or_default().as_secs_f64();
             set("tidelog_subscription_oldest_uncommitted_age_seconds", age);
-            counter!("tidelog_subscription_reads_total", &labels).absolute(counted.reads_total);
-            counter!("tidelog_subscription_commits_total", &labels).absolute(counted.commits_total);
-            counter!("tidelog_subscription_offset_expired_total", &labels)
-                .absolute(counted.offset_expired_total);
         }
     }
 }
