@@ -61,7 +61,7 @@ pub(crate) use oversize::Oversize;
 pub(crate) use record::{Frame, HEAD, MAX_FRAME, Parts, Peek, Stamp, most_frames, padded};
 pub(crate) use redo::{Redo, Stretch};
 pub(crate) use redo_file::RedoFile;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) use seed::SUMMED;
 pub(crate) use seed::{Seed, append};
 pub(crate) use slot::{Choice, Sector, Slot, choose};
