@@ -175,7 +175,7 @@ MUTATIONS = [
     ),
     (
         "a segment of the journal goes without a sync of the folder",
-        [("src/partition/reuse.rs", "        let synced = sync_dir(site);\n        if kept {", "        let synced: Result<()> = Ok(());\n        if kept {")],
+        [("src/partition/reuse.rs", "        let synced = site.sync_dir(&site.dir);\n        if kept {", "        let synced: Result<()> = Ok(());\n        if kept {")],
         ["cargo", "test", "--test", "faults", "writes"], {},
     ),
     (

@@ -107,10 +107,7 @@ pub(super) fn write(site: &Site, file: &RedoFile) -> Result<()> {
             let written = file.write_at(&bytes, 0).and_then(|()| file.sync());
             written.map_err(|error| Error::io("write", &path, error))
         })
-        .and_then(|()| {
-            let synced = site.storage.sync_dir(&site.dir);
-            synced.map_err(|error| Error::io("sync", &site.dir, error))
-        });
+        .and_then(|()| site.sync_dir(&site.dir));
     if written.is_err() {
         remove(site.storage.as_ref(), &path);
     }
@@ -131,14 +128,13 @@ pub(super) fn set_aside(site: &Site, log: u64, nonces: &[u64], epoch: u32) -> Re
     for nonce in &unread {
         let name = file_name(log, *nonce);
         let path = site.dir.join(&name);
-        let aside = site.quarantine.join(format!("{log}-{epoch}-{name}"));
+        let aside = site.aside(log, epoch, &name);
         match site.storage.rename(&path, &aside) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             moved => moved.map_err(|error| Error::io("set aside", &path, error))?,
         }
     }
-    let synced = site.storage.sync_dir(&site.quarantine);
-    synced.map_err(|error| Error::io("sync", &site.quarantine, error))
+    site.sync_dir(&site.quarantine)
 }
 
 /// Removes files of a log, which must not be named any more, now or after a crash.

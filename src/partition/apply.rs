@@ -234,8 +234,9 @@ impl Recovery<'_> {
             }
         }
         if plan.last.is_some() {
-            self.sync_dir(&self.site.dir)?;
-            self.sync_dir(self.site.dir.parent().unwrap_or(&self.site.dir))?;
+            self.site.sync_dir(&self.site.dir)?;
+            self.site
+                .sync_dir(self.site.dir.parent().unwrap_or(&self.site.dir))?;
         }
         Ok(sealed)
     }
@@ -275,26 +276,27 @@ impl Recovery<'_> {
                     }
                     done => {
                         done?;
-                        self.sync_dir(&self.site.quarantine)?;
+                        self.site.sync_dir(&self.site.quarantine)?;
                         Ok(())
                     }
                 },
             };
             done.map_err(|error| Error::io("set aside", &path, error))?;
             if aside == Aside::Keep {
-                self.sync_dir(&self.site.dir)?;
+                self.site.sync_dir(&self.site.dir)?;
             }
         }
-        self.sync_dir(&self.site.dir)?;
+        self.site.sync_dir(&self.site.dir)?;
         Ok(spare)
     }
 
     fn quarantine(&self, number: u32, path: &std::path::Path) -> Result<()> {
-        let quarantine = &self.site.quarantine;
-        ensure_dir(self.site, quarantine)?;
-        let name = format!("{}-{}-{}", self.site.log, self.epoch, file_name(number));
-        tracing::warn!(file = %path.display(), name, "set aside");
-        let renamed = self.site.storage.rename(path, &quarantine.join(name));
+        ensure_dir(self.site, &self.site.quarantine)?;
+        let aside = self
+            .site
+            .aside(self.site.log, self.epoch, file_name(number));
+        tracing::warn!(file = %path.display(), aside = %aside.display(), "set aside");
+        let renamed = self.site.storage.rename(path, &aside);
         renamed.map_err(|error| Error::io("set aside", path, error))
     }
 
@@ -336,14 +338,9 @@ impl Recovery<'_> {
         let (Some(first), Some(last)) = (cut.first(), cut.last()) else {
             return;
         };
-        let name = format!(
-            "{}-{}-{}-{}.cut",
-            self.site.log,
-            self.epoch,
-            file_name(walked.header.identity.number),
-            first.start
-        );
-        let path = self.site.quarantine.join(name);
+        let number = walked.header.identity.number;
+        let name = format!("{}-{}.cut", file_name(number), first.start);
+        let path = self.site.aside(self.site.log, self.epoch, name);
         let range = first.start..last.end.min(first.start.saturating_add(MOST_KEPT));
         let length = range.end - range.start;
         let file = match ensure_dir(self.site, &self.site.quarantine)
@@ -385,7 +382,7 @@ impl Recovery<'_> {
             at += read as u64;
         }
         file.sync().map_err(fail)?;
-        self.sync_dir(&self.site.quarantine)
+        self.site.sync_dir(&self.site.quarantine)
     }
 
     /// Zeroes what is cut: no later recovery shall find it.
@@ -411,11 +408,6 @@ impl Recovery<'_> {
             .file
             .sync()
             .map_err(|error| self.site.io("sync", number, error))
-    }
-
-    fn sync_dir(&self, dir: &std::path::Path) -> Result<()> {
-        let synced = self.site.storage.sync_dir(dir);
-        synced.map_err(|error| Error::io("sync", dir, error))
     }
 
     fn put(&self, walked: &Walked, sector: Sector, slot: &Slot) -> Result<()> {

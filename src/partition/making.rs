@@ -221,8 +221,7 @@ pub(super) fn ensure_dir(site: &Site, dir: &Path) -> Result<()> {
             Err(error) => return Err(Error::io("create", dir, error)),
         }
         let parent = dir.parent().unwrap_or(dir);
-        let synced = site.storage.sync_dir(parent);
-        synced.map_err(|error| Error::io("sync", parent, error))?;
+        site.sync_dir(parent)?;
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ pub(crate) fn mend(site: &Site, promises: &Promises, mending: &Mending, epoch: u
             Step::Make { identity } => put(site, identity, None, epoch)?,
             Step::Aside { number } => {
                 set_aside(site, *number, epoch)?;
-                sync_dir(site, &site.dir)?;
+                site.sync_dir(&site.dir)?;
             }
             Step::StandIn { identity, next } => {
                 let seal = sealed_at(identity, *next).seal(identity.epoch);
@@ -46,8 +46,8 @@ pub(crate) fn mend(site: &Site, promises: &Promises, mending: &Mending, epoch: u
         lay(site, promises, (epoch, end.nonce))?;
     }
     // What was moved from there is safe where it is now before it is gone there.
-    sync_dir(site, &site.dir)?;
-    sync_dir(site, &site.quarantine)
+    site.sync_dir(&site.dir)?;
+    site.sync_dir(&site.quarantine)
 }
 
 fn open(site: &Site, number: u32) -> Result<(PathBuf, Arc<dyn File>)> {
@@ -57,14 +57,8 @@ fn open(site: &Site, number: u32) -> Result<(PathBuf, Arc<dyn File>)> {
     Ok((path, file))
 }
 
-fn sync_dir(site: &Site, dir: &Path) -> Result<()> {
-    let synced = site.storage.sync_dir(dir);
-    synced.map_err(|error| Error::io("sync", dir, error))
-}
-
 fn aside(site: &Site, number: u32, epoch: u32, what: &str) -> PathBuf {
-    let name = format!("{}-{epoch}-{}{what}", site.log, file_name(number));
-    site.quarantine.join(name)
+    site.aside(site.log, epoch, format!("{}{what}", file_name(number)))
 }
 
 /// Makes a file in the quarantine, in place of one that an earlier attempt left.
@@ -111,7 +105,7 @@ fn copied(site: &Site, path: &Path, copy: &Path) -> Result<()> {
         at += read as u64;
     }
     to.sync().map_err(fail)?;
-    sync_dir(site, &site.quarantine)
+    site.sync_dir(&site.quarantine)
 }
 
 /// Moves a segment file, if there is one, to the quarantine, durably so before anything takes its name.
@@ -126,7 +120,7 @@ fn set_aside(site: &Site, number: u32, epoch: u32) -> Result<()> {
     }
     let moved = site.storage.rename(&path, &aside(site, number, epoch, ""));
     moved.map_err(|error| Error::io("set aside", &path, error))?;
-    sync_dir(site, &site.quarantine)
+    site.sync_dir(&site.quarantine)
 }
 
 /// The copies of segments that repairs have left in the quarantine, which were to take their places: of
@@ -165,7 +159,7 @@ fn header(site: &Site, number: u32, identity: &Identity, epoch: u32) -> Result<(
     let copy = fresh(site, &kept, read as u64)?;
     let copied = copy.write_at(&page[..read], 0).and_then(|()| copy.sync());
     copied.map_err(|error| Error::io("copy to", &kept, error))?;
-    sync_dir(site, &site.quarantine)?;
+    site.sync_dir(&site.quarantine)?;
     let sector = identity.encode().map_err(std::io::Error::other);
     let sector = sector.map_err(fail)?;
     file.write_at(&sector, 0).map_err(fail)?;
@@ -225,7 +219,7 @@ fn lay(site: &Site, promises: &Promises, (epoch, nonce): (u32, u64)) -> Result<(
         nonce,
         stretches: unfit,
     };
-    let path = site.quarantine.join(format!("{}-{epoch}-redo", site.log));
+    let path = site.aside(site.log, epoch, "redo");
     let fail = |error| Error::io("copy to", &path, error);
     let bytes = kept.encode().map_err(|flaw| fail(io::Error::other(flaw)))?;
     let file = fresh(site, &path, bytes.len() as u64)?;

@@ -1,13 +1,12 @@
 //! What retention has to know of a log, and what it does to it.
 
-use std::io;
 use std::sync::Arc;
 
 use super::list::Link;
 use super::log::Log;
 use super::park::Wanted;
 use super::waiting::Patience;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flush::Next;
 use crate::segment::Room;
 use crate::sync::Ordering;
@@ -145,8 +144,8 @@ impl Log {
             }
         }
         self.left(bytes);
-        let synced = self.site.storage.sync_dir(&self.site.dir);
-        failed.and(synced.map_err(|error: io::Error| Error::io("sync", &self.site.dir, error)))
+        let synced = self.site.sync_dir(&self.site.dir);
+        failed.and(synced)
     }
 
     /// So many bytes of records are gone: there is room for others.

@@ -56,7 +56,7 @@ impl Used {
             self.discard(site);
             return Err(Error::io("rename", &path, error));
         }
-        if let Err(error) = sync_dir(site) {
+        if let Err(error) = site.sync_dir(&site.dir) {
             remove(site, &to);
             return Err(error);
         }
@@ -74,7 +74,7 @@ impl Used {
 /// Overwrites a file with zeroes, durably. Its name, and that it has no other one, is made durable
 /// before: a killed owner may have left that to do.
 fn renew(site: &Site, path: &Path) -> Result<(Arc<dyn File>, Layout)> {
-    sync_dir(site)?;
+    site.sync_dir(&site.dir)?;
     let file = site.storage.open(path, Access::Write);
     let file = file.map_err(|error| Error::opening("open", path, error))?;
     let fail = |error| Error::io("renew", path, error);
@@ -141,11 +141,6 @@ fn used(site: &Site, number: u32) -> Used {
     Used { number, length }
 }
 
-fn sync_dir(site: &Site) -> Result<()> {
-    let synced = site.storage.sync_dir(&site.dir);
-    synced.map_err(|error| Error::io("sync", &site.dir, error))
-}
-
 fn remove(site: &Site, path: &Path) {
     if let Err(error) = site.storage.remove_file(path) {
         tracing::warn!(path = %path.display(), %error, "cannot be removed yet");
@@ -210,7 +205,7 @@ impl Log {
             // Where it is not there, an earlier call has removed it, and could not make that durable.
             site.remove(lowest.number)?;
         }
-        let synced = sync_dir(site);
+        let synced = site.sync_dir(&site.dir);
         if kept {
             // Whoever could open it under its name has done so by now.
             if synced.is_err() || lowest.is_open() {

@@ -1,9 +1,9 @@
 //! Which log this is and where it lies: the coordinates of every error.
 
-use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use super::overlay::lay;
 use super::planner::unsupported;
@@ -150,6 +150,18 @@ impl Site {
             path: path.to_owned(),
             reason: reason.into(),
         }
+    }
+
+    /// Makes the names in a folder durable.
+    pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
+        let synced = self.storage.sync_dir(dir);
+        synced.map_err(|error| Error::io("sync", dir, error))
+    }
+
+    /// Where a file of a log goes that is set aside by the owner of an epoch: by that the oldest ones are
+    /// told, which go first.
+    pub(crate) fn aside(&self, log: u64, epoch: u32, name: impl fmt::Display) -> PathBuf {
+        self.quarantine.join(format!("{log}-{epoch}-{name}"))
     }
 
     /// An operation on a segment file failed.

@@ -190,8 +190,7 @@ impl Shelf {
         if !self.remove(site)? {
             return Ok(());
         }
-        let synced = site.storage.sync_dir(&site.dir);
-        synced.map_err(|error| Error::io("sync", &site.dir, error))
+        site.sync_dir(&site.dir)
     }
 
     /// Whether a spare is there, of whatever size.
