@@ -25,14 +25,28 @@ pub(crate) fn is_serving() -> bool {
 
 /// Does something that others wait for, and that may wake somebody.
 pub(crate) fn serving<T>(act: impl FnOnce() -> T) -> T {
-    struct Before(bool);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            SERVING.set(self.0);
+    let _serving = Serving::begin();
+    act()
+}
+
+/// As long as this lives, which stays on its thread, that is in the middle of a duty.
+struct Serving {
+    /// Whether it was before.
+    before: bool,
+}
+
+impl Serving {
+    fn begin() -> Serving {
+        Serving {
+            before: SERVING.replace(true),
         }
     }
-    let _before = Before(SERVING.replace(true));
-    act()
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        SERVING.set(self.before);
+    }
 }
 
 /// The duty of a crew, for one log.
@@ -324,7 +338,7 @@ impl Crew {
         Claims {
             crew: self,
             logs,
-            before: SERVING.replace(true),
+            _serving: Serving::begin(),
         }
     }
 
@@ -338,13 +352,11 @@ impl Crew {
     }
 }
 
-/// Logs that a caller has claimed: nobody runs a duty of theirs until this is dropped. Until then the
-/// thread, which it stays on, is in the middle of one.
+/// Logs that a caller has claimed: nobody runs a duty of theirs until this is dropped.
 pub(crate) struct Claims<'a> {
     crew: &'a Crew,
     logs: Vec<(Arc<dyn DirtyLog>, Next)>,
-    /// Whether it was before.
-    before: bool,
+    _serving: Serving,
 }
 
 impl Claims<'_> {
@@ -380,7 +392,6 @@ impl Drop for Claims<'_> {
         }
         drop(queue);
         self.crew.shared.left();
-        SERVING.set(self.before);
     }
 }
 
