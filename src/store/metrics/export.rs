@@ -192,7 +192,9 @@ impl Told {
                 let wait = [("wait", it.wait.to_string())];
                 let labels: Vec<_> = labels.iter().chain(&wait).cloned().collect();
                 counter!("tidelog_partition_append_waits_total", &labels).absolute(it.times);
-                gauge!("tidelog_partition_append_wait_seconds", &labels).set(it.time.as_secs_f64());
+                let seconds = it.time.as_secs_f64();
+                let name = "tidelog_partition_append_wait_seconds";
+                self.gauges.set(name, &labels, seconds);
             }
             let key = (topic.topic.clone(), it.partition);
             let before = self.latencies.insert(key, it.append_latency);
