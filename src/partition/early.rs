@@ -48,10 +48,9 @@ impl Log {
         }
     }
 
-    /// How full the log is, if it holds nine tenths of what it may, and did not before: looked at while
+    /// How full the log is, if it holds nine tenths of its limit, and did not before: looked at while
     /// the partition is locked, and [told](Log::warn) when it is not any more.
-    pub(super) fn nearly_full(&self, appender: &Appender) -> Option<NearlyFull> {
-        let limit = self.limits.load().total?;
+    pub(super) fn nearly_full(&self, appender: &Appender, limit: u64) -> Option<NearlyFull> {
         let used = self.used(appender);
         let nearly = used >= limit - limit / 10;
         let news = self.filled.is_news(nearly);

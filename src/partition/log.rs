@@ -317,11 +317,13 @@ impl Log {
 
     /// Lets the partition go, and tells nobody yet.
     pub(super) fn let_go_of(&self, appender: MutexGuard<'_, Appender>) -> Unlocked {
+        let limits = self.limits.load();
+        let full = limits.total.and_then(|it| self.nearly_full(&appender, it));
         Unlocked {
             next: appender.mark.next,
-            spare: self.limits.load().ahead || self.is_half_full(&appender),
+            spare: limits.ahead || self.is_half_full(&appender),
             window: self.wants_window(&appender),
-            full: self.nearly_full(&appender),
+            full,
         }
     }
 
