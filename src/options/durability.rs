@@ -7,9 +7,11 @@ use crate::error::{Error, Result};
 /// When what is written to a topic is synced, and so becomes durable.
 ///
 /// In every mode a sync is forced by `flush`, by a subscription's commit of what is not durable
-/// yet, at the bound of [`TopicOptions::unsettled_bytes`](crate::TopicOptions::unsettled_bytes), by finishing the topic, by changing its
+/// yet, at the bound of [`TopicOptions::unsettled_bytes`], by finishing the topic, by changing its
 /// mode, and by closing the store. What is written and not durable survives the killing of the
 /// process; a power cut may take it, from some batch on to the end.
+///
+/// [`TopicOptions::unsettled_bytes`]: crate::TopicOptions::unsettled_bytes
 ///
 /// # Examples
 ///

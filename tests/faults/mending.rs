@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tidelog::sys::Storage;
 use tidelog::sys::sim::{Call, Crash, Fault, Keep, When};
-use tidelog::{Error, OwnedRecord, Record, Store};
+use tidelog::{Error, OwnedRecord, Record, RepairReport, Store};
 
 use crate::kit::{damaged, one, payload, scan, segments_of};
 use crate::machine::{Machine, ROOT};
@@ -105,6 +105,23 @@ fn a_sector_that_cannot_be_read_costs_what_is_in_it() {
     }
 }
 
+/// A repair is stopped before one of its calls, and made again, completely: what that one tells, and whether
+/// the first one had come to its end.
+fn repaired_again(machine: &Machine, calls: u64, crash: Crash) -> (RepairReport, bool) {
+    let options = machine.options().inline();
+    machine.sim.crash_after(calls);
+    let done = tidelog::repair(ROOT, &options);
+    let ended = !machine.sim.has_stopped();
+    machine.sim.crash_after(0);
+    machine.sim.free(Path::new("/")).unwrap_err();
+    machine.sim.crash(crash).unwrap();
+    machine.sim.heal();
+    assert_eq!(done.is_ok(), ended, "{done:?}");
+    let done = tidelog::repair(ROOT, &options).unwrap();
+    assert!(done.is_complete(), "{calls}: {done:?}");
+    (done, ended)
+}
+
 /// A segment in the middle is gone, the header of another one has rotted, and so has the last one's; the
 /// repair stops before any of its calls. It is repaired again, and nothing more is lost than the first
 /// one said.
@@ -128,17 +145,7 @@ fn a_repair_that_is_cut_anywhere_is_made_again() {
             .sim
             .overwrite(&segments[last], 0, &[7; 2048])
             .unwrap();
-        let options = machine.options().inline();
-        machine.sim.crash_after(calls);
-        let done = tidelog::repair(ROOT, &options);
-        let ended = !machine.sim.has_stopped();
-        machine.sim.crash_after(0);
-        machine.sim.free(Path::new("/")).unwrap_err();
-        machine.sim.crash(crash).unwrap();
-        machine.sim.heal();
-        assert_eq!(done.is_ok(), ended, "{done:?}");
-        let done = tidelog::repair(ROOT, &options).unwrap();
-        assert!(done.is_complete(), "{calls}: {done:?}");
+        let (done, ended) = repaired_again(&machine, calls, crash);
         let store = machine.open();
         let lost = damaged(&scan(&one(&store, "t")));
         let from = |offset: u64| move |(from, _): &(u64, u64)| *from == offset;
@@ -197,21 +204,9 @@ fn what_is_read_again_is_kept_wherever_the_repair_is_cut() {
         let machine = Machine::new(calls);
         let segments = filled(&machine);
         machine.sim.spoil(&segments[1], 8192 + 3000).unwrap();
-        let options = machine.options().inline();
-        machine.sim.crash_after(calls);
-        let done = tidelog::repair(ROOT, &options);
-        let ended = !machine.sim.has_stopped();
-        machine.sim.crash_after(0);
-        machine.sim.free(Path::new("/")).unwrap_err();
         let keep = [Keep::Nothing, Keep::Half, Keep::Everything];
-        machine
-            .sim
-            .crash(Crash::Cut(keep[calls as usize % 3]))
-            .unwrap();
-        machine.sim.heal();
-        assert_eq!(done.is_ok(), ended, "{done:?}");
-        let done = tidelog::repair(ROOT, &options).unwrap();
-        assert!(done.is_complete(), "{calls}: {done:?}");
+        let crash = Crash::Cut(keep[calls as usize % 3]);
+        let (done, ended) = repaired_again(&machine, calls, crash);
         let lost = damaged(&scan(&one(&machine.open(), "t")));
         let count: u64 = lost.iter().map(|(from, to)| to - from).sum();
         assert!((1..=2).contains(&count), "{calls}: {lost:?} {done:?}");

@@ -19,14 +19,7 @@ fn what_an_audit_says_goes_then() {
             .text()
             .contains("nothing ever expires")
     );
-    let file = "topics: {t: {first_segment: 16KiB, max_segment: 16KiB, max_batch: 8KiB}}";
-    std::fs::write(place.path().join("tidelog.yaml"), file).unwrap();
-    place.ok(&["config", "tidelog.yaml", "--apply"]);
-    let lines = [&[b'x'; 1000][..], b"\n"].concat().repeat(200);
-    place.feed(&["append", "t"], &lines);
-    let file = "topics: {t: {retention: {bytes: 64KiB}}}";
-    std::fs::write(place.path().join("tidelog.yaml"), file).unwrap();
-    place.ok(&["config", "tidelog.yaml", "--apply"]);
+    expire(&place);
     let first = |told: &Value| told["first"].as_u64().unwrap();
     let audit = &place.ok(&["retention", "audit", "t", "--json"]).json()[0];
     let done = &place.ok(&["retention", "apply", "t", "--json"]).json()[0];
@@ -66,8 +59,7 @@ fn an_audit_needs_no_store_for_itself() {
 }
 
 /// A topic of 200 records, most of which have expired by now, and a subscription.
-fn expired() -> Place {
-    let place = Place::new();
+fn expire(place: &Place) {
     let file = "topics: {t: {first_segment: 16KiB, max_segment: 16KiB, max_batch: 8KiB}}\n\
                 subscriptions: [{name: s, topic: t}]";
     std::fs::write(place.path().join("tidelog.yaml"), file).unwrap();
@@ -77,14 +69,14 @@ fn expired() -> Place {
     let file = "topics: {t: {retention: {bytes: 64KiB}}}";
     std::fs::write(place.path().join("tidelog.yaml"), file).unwrap();
     place.ok(&["config", "tidelog.yaml", "--apply"]);
-    place
 }
 
 /// A store has been stopped for a month. Whoever makes a copy of it first, or moves a subscription, changes
 /// nothing about what is in it: the copy has all of it, and so has the store until somebody says so.
 #[test]
 fn what_has_expired_stays_until_somebody_applies_that() {
-    let place = expired();
+    let place = Place::new();
+    expire(&place);
     let before = files(&place.store().join("topics"));
     place.ok(&["backup", "data", "copy"]);
     place.ok(&["subscriptions", "pause", "t", "s"]);
@@ -131,7 +123,8 @@ fn of_several_partitions_the_one_to_be_trimmed_is_named() {
 /// offsets, the export goes on where the topic does, and its exit code says that something is missing.
 #[test]
 fn an_export_goes_on_behind_what_expires_meanwhile() {
-    let place = expired();
+    let place = Place::new();
+    expire(&place);
     let owner = Store::open_with(
         place.store(),
         tidelog::StoreOptions::new().background_retention(false),
