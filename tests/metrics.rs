@@ -146,6 +146,12 @@ fn figures_come_by_their_promised_names() {
         ),
         ("tidelog_store_failed_partitions{}", 0.0),
     ];
+    let more_than_nothing = [
+        "tidelog_topic_bytes{topic=figures}",
+        "tidelog_subscription_oldest_uncommitted_age_seconds{topic=figures,subscription=archive}",
+        "tidelog_topic_oldest_record_age_seconds{topic=figures}",
+        "tidelog_store_free_bytes{}",
+    ];
     let mut times = 0;
     let mut all = BTreeMap::new();
     // Each is told again and again, with what is so by then.
@@ -163,17 +169,11 @@ fn figures_come_by_their_promised_names() {
         }
         let differs = |(name, figure): &&(&str, f64)| all.get(*name) != Some(figure);
         wrong = numbers.iter().filter(differs).copied().collect();
-        times == 3 && wrong.is_empty()
+        // One look may fall between two figures of one telling.
+        let told = |name: &&str| all.get(*name).is_some_and(|figure| *figure > 0.0);
+        times == 3 && wrong.is_empty() && more_than_nothing.iter().all(told)
     });
     assert_eq!(wrong, []);
-    for name in [
-        "tidelog_topic_bytes{topic=figures}",
-        "tidelog_subscription_oldest_uncommitted_age_seconds{topic=figures,subscription=archive}",
-        "tidelog_topic_oldest_record_age_seconds{topic=figures}",
-        "tidelog_store_free_bytes{}",
-    ] {
-        assert!(all[name] > 0.0, "{name}: {}", all[name]);
-    }
     drop(quakes);
     store.close().unwrap();
 }
